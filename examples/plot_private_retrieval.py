@@ -54,7 +54,7 @@ if options.data:
 else:
     X, y = load_digits(return_X_y=True)
     X, n_queries, n_components, name = X / 16, 300, 64, "Digits"
-database, queries, labels, wanted = train_test_split(X - 0.5, y, test_size=n_queries, random_state=0, stratify=y)
+database, queries, labels, wanted = train_test_split(X - 0.5, y, test_size=n_queries, random_state=0)
 true = np.argsort(-cosines(queries, database), axis=1)[:, :50]
 
 

@@ -436,3 +436,20 @@ def test_compositions_of_flips_are_not_below_the_exact_ones(seed):
     for epsilon in rng.uniform(0, losses.max(), 10):
         exact = -(probabilities * np.expm1(np.minimum(epsilon - losses, 0))).sum()
         assert loss.profile(float(epsilon)) >= exact * (1 - 1e-9)
+
+
+def test_totals_of_unequal_pure_releases_are_no_less_than_their_sum_over_all_outcomes():
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        epsilons = np.exp(rng.uniform(np.log(1e-3), np.log(5), rng.integers(2, 7)))
+        total = sum(
+            (PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=float(one)),)) for one in epsilons),
+            PrivacyLoss(),
+        )
+        for epsilon in (0.0, float(epsilons.max()), float(epsilons.sum() / 2)):
+            exact = 0.0
+            for signs in itertools.product((-1, 1), repeat=len(epsilons)):
+                loss = float(np.dot(signs, epsilons))
+                if loss > epsilon:
+                    exact += np.prod(1 / (1 + np.exp(-np.multiply(signs, epsilons)))) * -np.expm1(epsilon - loss)
+            assert total.profile(epsilon) >= exact * (1 - 1e-12)

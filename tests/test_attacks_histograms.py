@@ -35,6 +35,7 @@ from skdprp import (
     set_budget,
 )
 from skdprp.composition import PrivacyLoss
+from skdprp.histograms import _columns
 from skdprp.histograms._cells import Cells, coefficients, column_norm_squared, half_sums
 from skdprp.histograms._columns import Unlisted, columns_of, count
 from skdprp.mechanisms import thresholded_counts_scale
@@ -601,3 +602,32 @@ def test_counts_of_mixed_cells_in_chunks_are_those_of_the_whole_table():
 def test_histograms_without_bounds_assume_that_parameters_are_public(estimator):
     """`max_categories=table["town"].nunique()` leaves in the number of bins."""
     assert any("do not come from the data" in text for text in estimator.fit(X200_UNIFORM).guarantee_.assumptions)
+
+
+def test_no_cells_of_one_row_move_histograms_by_more_than_their_sensitivity():
+    rng = np.random.default_rng(0)
+    numbers = [0.0, -0.0, 1.0, -1e300, 5e-324, np.nan, 4095.999, 2047.0, 1.1e12, -(2**-20.5), 0.1]
+    cells = ["a", "A", "", None, np.nan, 1, 1.0, True, 0, "1", b"a", 2**60, 0.5, np.float32(0.5), pd.NA]
+    for _ in range(100):
+        table, bounds, listed = {}, {}, {}
+        for j in range(rng.integers(1, 5)):
+            kind, column = rng.integers(4), np.empty(5, object)
+            column[:] = [(numbers if kind < 2 else cells)[i] for i in rng.integers(11, size=5)]
+            table[f"c{j}"] = column.astype(float) if kind < 2 else pd.Series(column, dtype=object)
+            bounds |= {f"c{j}": (-rng.uniform(0, 5), rng.uniform(1, 1e6))} if kind == 1 else {}
+            listed |= {f"c{j}": ["a", 1, True, 0.5]} if kind == 3 else {}
+        one = pd.DataFrame(table)
+        other = one.copy()
+        for place, name in enumerate(one):
+            other.iloc[0, place] = (numbers if one[name].dtype == float else cells)[rng.integers(11)]
+        options = {"bounds": bounds or None, "categories": listed or None, "n_cells": int(rng.integers(2, 200))}
+        columns = _columns.columns_of(one, one.shape[1], list(one), counts_listed=True, **options)
+        square = 0.0
+        for column, before, after in zip(
+            *(columns, *(_columns.count(X, columns)[1] for X in (one, other))), strict=True
+        ):
+            square += ((column.sums(before) - column.sums(after)) ** 2).sum()
+            if isinstance(before, dict):
+                keys = (set(before) | set(after)) - {_columns.key_of(None)}
+                square += sum((before[key] - after[key]) ** 2 for key in keys)
+        assert square <= histograms_sensitivity(sum(one.norm_squared for one in columns)) ** 2 * (1 + 1e-12)

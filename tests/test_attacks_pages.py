@@ -27,10 +27,11 @@ from skdprp import (
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
     audit_epsilon,
+    privacy_report,
     save_release,
     worst_neighbours,
 )
-from skdprp.guarantee import Adjacency
+from skdprp.guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Adjacency
 from skdprp.mechanisms import classic_gaussian_scale, gaussian_profile, gaussian_scale, spherical_scale
 from skdprp.metrics import dp_confusion_matrix
 from skdprp.testing import reproducible_noise
@@ -344,3 +345,32 @@ def test_the_mechanism_of_the_example_counts_no_row_in_two_classes(classes, kind
         except ValueError:
             return
     assert np.linalg.norm(taken[0] - taken[1]) <= 2 * (1 + 1e-9)
+
+
+@pytest.fixture
+def centroid():
+    source = (GUIDE_PAGES.parents[1] / "examples" / "plot_own_mechanism.py").read_text(encoding="utf-8")
+    space = {}
+    exec(source.split("# %%\n# It is an estimator")[0], space)
+    return space["DPNearestCentroid"]
+
+
+@pytest.mark.parametrize("odd", ["x", b"x"])
+def test_one_label_of_the_example_of_an_own_mechanism_moves_no_more_than_its_sensitivity(centroid, odd, monkeypatch):
+    """Of a list with one text numpy makes texts of all labels, and no row was of any class."""
+    seen = []
+    monkeypatch.setattr(skdprp._noise, "_add", lambda values, scale, rounded: seen.append(values.copy()))
+    X, y = np.random.default_rng(0).uniform(size=(40, 3)), [0, 1] * 20
+    try:
+        for labels in (y, [*y[:-1], odd]):
+            centroid().fit(X, labels)
+    except (TypeError, ValueError):
+        return  # whether a fit raised an error is not covered
+    assert np.linalg.norm(seen[0] - seen[1]) <= 2.0001
+
+
+@pytest.mark.parametrize("assumed", [ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC])
+def test_a_report_of_an_estimator_of_ones_own_assumes_that_no_row_decides_how_others_are_read(centroid, assumed):
+    """Reports on estimators of this library say so; a numpy array of a list is of what all cells have in common."""
+    model = centroid().fit(np.random.default_rng(0).uniform(size=(40, 3)), [0, 1] * 20)
+    assert assumed in privacy_report(model).total.assumptions

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import ADJACENCY, assert_bounds, few, loss_of, sizes
 from scipy import stats
+from scipy.linalg import eigh
 from scipy.special import gamma, gammainc, gammaincc, roots_legendre
+from scipy.stats import chi2
 
 from skdprp import PrivacyGuarantee, _noise, audit_epsilon, compose
 from skdprp.composition import PrivacyLoss, Profile
@@ -424,3 +426,33 @@ def test_a_calibrated_release_withstands_an_attack_that_half_of_the_noise_does_n
 
     assert not audit(1.0).exceeds(claim)
     assert audit(0.5).exceeds(claim)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_no_two_rows_are_told_apart_better_by_a_secret_projection_than_its_profile_says(k):
+    """Densities of all pairs of rows in a plane, with others beside them, integrated on a grid."""
+    nodes, weights = np.polynomial.legendre.leggauss(300)
+    length = np.sqrt(chi2.isf(1e-16, k))
+    radius = (nodes + 1) * length / 2
+    u, mass = radius**2, weights * length * radius * chi2.pdf(radius**2, k)
+
+    def delta(one, other, epsilon):
+        ratios = eigh(one, other, eigvals_only=True)
+        loss = -k / 2 * np.log(ratios).sum() + (ratios[0] - 1) / 2 * u[:, None] + (ratios[1] - 1) / 2 * u
+        return float(mass @ -np.expm1(np.minimum(epsilon - loss, 0.0)) @ mass)
+
+    rng = np.random.default_rng(k)
+    for size, epsilon in ((0.3, 0.5), (1.0, 1.0), (3.0, 2.0)):
+        stated = {
+            adjacency: secret_projection_profile(
+                epsilon, scale=1.0, max_norm=size**0.5, n_components=k, adjacency=adjacency
+            )
+            for adjacency in ("replace_one", "add_remove")
+        }
+        for _ in range(8):
+            z, w = (v / np.linalg.norm(v) * (size * rng.uniform() ** 0.3) ** 0.5 for v in rng.normal(size=(2, 2)))
+            others = rng.normal(size=(2, 2)) * rng.choice([0.0, 0.5])
+            rest = np.eye(2) + others @ others.T
+            with_z, with_w = rest + np.outer(z, z), rest + np.outer(w, w)
+            assert delta(with_z, with_w, epsilon) <= stated["replace_one"] + 1e-5
+            assert max(delta(with_z, rest, epsilon), delta(rest, with_z, epsilon)) <= stated["add_remove"] + 1e-5
