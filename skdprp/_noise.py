@@ -23,7 +23,7 @@ import random
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
-from decimal import Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import partial
 from threading import RLock, get_ident
 
@@ -35,6 +35,7 @@ from ._recording import Block, check_recorded, innermost
 
 _BLOCK = 1 << 15  # values at a time, which stay in the cache with what is drawn for them
 _LOW_63 = np.uint64(2**63 - 1)
+_DIGITS = Context(prec=200, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 _DEEP = 2.0**-17  # tails below, of which a word of 64 bits has left fewer than 46, draw another word
 _GRID_BITS = 10  # of the scale above the grid: finer costs privacy in sampling, coarser utility
 _EDGE_MARGIN = np.float32(2.0**-8)  # see _rounded_to_gaussian
@@ -329,11 +330,11 @@ def poisson_above_zero(mean):
     """Draw a Poisson variable given that it is not 0: each value has its probability to within 2^-380."""
     uniform = int.from_bytes(random_bytes(48), "little")
     mean = Decimal.from_float(float(mean))  # which signals nothing, whatever the caller's context traps
-    with localcontext(prec=200) as context:
+    with localcontext(_DIGITS) as context:  # nor does what follows, as it would under traps of the caller's
         at_zero = context.exp(-mean)
         needed = (1 - at_zero) * (2 * uniform + 1) / 2**385
         count, probability, total = 0, at_zero, Decimal(0)
-        while total < needed:
+        while not count or total < needed:  # of tiny means, floats of 200 digits have none left
             count += 1
             probability *= mean / count
             total += probability

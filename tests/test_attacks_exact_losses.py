@@ -25,14 +25,17 @@ from sklearn.utils.validation import validate_data
 from skdprp import (
     DPPCA,
     AMPClassifier,
+    DPRidge,
     DPScaler,
     DPSGDClassifier,
     PrivacyGuarantee,
     PrivacyLedger,
+    ProductNoiseOutputPerturbation,
     _noise,
     compose,
     privacy_report,
 )
+from skdprp import composition as C
 from skdprp.composition import PrivacyLoss, Profile, approximate_profile, loss_of_laplace_noise
 from skdprp.guarantee import Adjacency, loss_of
 from skdprp.ledger import LedgerError, entry
@@ -453,3 +456,24 @@ def test_totals_of_unequal_pure_releases_are_no_less_than_their_sum_over_all_out
                 if loss > epsilon:
                     exact += np.prod(1 / (1 + np.exp(-np.multiply(signs, epsilons)))) * -np.expm1(epsilon - loss)
             assert total.profile(epsilon) >= exact * (1 - 1e-12)
+
+
+DELTA23 = {"delta": 1e-5}
+
+
+BINARY23 = {**DELTA23, "classes": [0, 1]}
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_dots_of_profiles_are_connected_above_them(epsilon):
+    rng = np.random.default_rng(1)
+    X, y = rng.uniform(-0.5, 0.5, (60, 3)), np.arange(60) % 2
+    pure = ProductNoiseOutputPerturbation(epsilon=epsilon, delta=0.0, classes=[0, 1]).fit(X, y)
+    sampled = DPRidge(target_bounds=(0, 1), mechanism="projection", n_components=60, epsilon=epsilon, **DELTA23)
+    for model in (pure, sampled.fit(X, y)):
+        (profile,) = model.guarantee_.loss.profiles
+        reach = C._reach(profile)
+        distribution = C._from_profile(profile, reach, C._grid_step(np.array([reach, 0.0])))
+        points = rng.uniform(0, reach, 60)
+        found = np.array([distribution.get_delta_for_epsilon(float(one)) for one in points])
+        assert (found >= np.array([profile(float(one)) for one in points]) * (1 - 1e-9) - 1e-15).all()

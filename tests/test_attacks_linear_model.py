@@ -1,5 +1,6 @@
 """Attacks on linear models: audits of fits, exact densities of minimisers, solvers that fail, fits in between."""
 
+import pickle
 import random
 import re
 import sys
@@ -11,6 +12,7 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from attacks import TARGETS60, X12, X60, X200_UNIFORM, Y12, Y60, Y200_UNIFORM, Interruption
@@ -1109,3 +1111,53 @@ def test_no_density_of_a_minimiser_beside_a_count_of_labels_passes_its_profile(s
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         delta = max(np.maximum(p - np.exp(epsilon) * q, 0).sum() for p, q in ((one, two), (two, one)))
         assert delta <= objective_perturbation_profile(epsilon, scale=scale, lipschitz=0.5, **known) + 2e-3
+
+
+DELTA23 = {"delta": 1e-5}
+
+
+BINARY23 = {**DELTA23, "classes": [0, 1]}
+
+
+def table_with_a_long_row():
+    rng = np.random.default_rng(0)
+    X, targets = rng.uniform(-1, 1, (40, 3)), rng.uniform(0, 1, 40)
+    X[5] *= 8 / np.linalg.norm(X[5])
+    targets[5] = 5.0
+    return X, np.arange(40) % 2, targets
+
+
+def parts_of(value):
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    return value
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AMPClassifier(**BINARY23),
+        AMPClassifier(noise="gaussian", count_labels=True, **BINARY23),
+        ProductNoiseOutputPerturbation(**BINARY23),
+        DPSGDClassifier(preconditioner=True, **BINARY23),
+        DPRidge(target_bounds=(0, 1), **DELTA23),
+        DPRidge(target_bounds=(0, 1), mechanism="moments", **DELTA23),
+        DPPCA(2, **DELTA23),
+    ],
+    ids=str,
+)
+def test_nothing_of_a_model_tells_by_how_much_a_row_was_clipped(model):
+    """Equal noise, equal clipped rows: all attributes, warnings and the text are equal, in whatever rows come."""
+    X, y, targets = table_with_a_long_row()
+    longer, larger = X.copy(), targets.copy()
+    longer[5] *= 2
+    larger[5] = 50.0
+    for form in (np.asarray, np.ndarray.tolist, sp.csr_array, pd.DataFrame):
+        seen = []
+        for rows, of_rows in ((X, targets), (longer, larger)):
+            with warnings.catch_warnings(record=True) as caught, reproducible_noise(1):
+                warnings.simplefilter("always")
+                model.fit(form(rows), of_rows if isinstance(model, DPRidge) else y)
+            state = pickle.dumps({name: parts_of(value) for name, value in vars(model).items() if name != "moments_"})
+            seen.append((state, repr(model), [str(one.message) for one in caught]))
+        assert seen[0] == seen[1]

@@ -707,3 +707,33 @@ def test_no_row_of_a_search_in_folds_pays_more_than_its_report_says(model, grid)
     assert total.delta >= delta * (1 - 1e-12)
     assert privacy_report(search, ledger=ledger).private is not None
     assert Counter(one.estimator for one in refit).total() == n_steps
+
+
+DELTA23 = {"delta": 1e-5}
+
+
+BINARY23 = {**DELTA23, "classes": [0, 1]}
+
+
+def test_searches_within_others_cost_no_less_than_their_rows_pay():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (60, 3)), np.arange(60) % 2
+    inner = DPSearchCV(AMPClassifier(classes=[0, 1]), {"max_norm": [1.0, 2.0]}, epsilon=2.0, delta=1e-5, n_trials=2)
+    binned = make_pipeline(DPBinner(4, **DELTA23), AMPClassifier(**BINARY23))
+    for model, grid, epsilons in (
+        (inner, {"epsilon": [1.0, 3.0]}, 1.0 + 3.0 + 3.0),
+        (binned, {"dpbinner__epsilon": [0.5, 1.0]}, 0.5 + 1.0 + 1.0 + 3 * 1.0),
+    ):
+        with PrivacyLedger() as ledger:
+            search = GridSearchCV(model, grid, cv=KFold(2)).fit(X, y)
+        report = privacy_report(search, ledger=ledger)
+        # A row is in one fold of two of each candidate, and in the refit, which is charged as the costliest.
+        assert report.total is None and report.private.epsilon >= 0.98 * epsilons
+    nested = GridSearchCV(
+        GridSearchCV(AMPClassifier(**BINARY23), {"max_norm": [1.0, 2.0]}), {"refit": [True]}, cv=KFold(2)
+    )
+    several = GridSearchCV(
+        OneVsRestClassifier(AMPClassifier(**BINARY23)), {"estimator__max_norm": [1.0, 2.0]}, cv=KFold(2)
+    )
+    assert privacy_report(nested.fit(X, y)).private is None
+    assert privacy_report(several.fit(X, np.arange(60) % 3)).private is None

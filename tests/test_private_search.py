@@ -1,5 +1,6 @@
 """The profile of a private search against enumeration of small searches, and its draws against their distributions."""
 
+import decimal
 from itertools import combinations, pairwise
 
 import mpmath
@@ -154,6 +155,13 @@ def test_numbers_of_trials_are_poisson(mean, monkeypatch):
 def test_the_largest_number_of_trials_is_finite(monkeypatch):
     monkeypatch.setattr(_noise, "random_bytes", lambda size: b"\xff" * size)
     assert 1000 < _noise.poisson_above_zero(1000) < 3000
+
+
+@pytest.mark.parametrize("mean", [1e-300, 3.0, 50.0])
+def test_no_decimal_context_of_the_caller_decides_how_many_trials_are_drawn(mean):
+    traps = [decimal.FloatOperation, decimal.Inexact, decimal.Rounded, decimal.Subnormal, decimal.Underflow]
+    with decimal.localcontext(decimal.Context(prec=5, Emin=-3, Emax=3, traps=traps)):
+        assert 1 <= _noise.poisson_above_zero(mean) < 1000
 
 
 def test_indices_are_uniform_and_biased_words_are_drawn_again(monkeypatch):

@@ -456,3 +456,10 @@ def test_no_two_rows_are_told_apart_better_by_a_secret_projection_than_its_profi
             with_z, with_w = rest + np.outer(z, z), rest + np.outer(w, w)
             assert delta(with_z, with_w, epsilon) <= stated["replace_one"] + 1e-5
             assert max(delta(with_z, rest, epsilon), delta(rest, with_z, epsilon)) <= stated["add_remove"] + 1e-5
+
+
+@pytest.mark.parametrize("point", [(5, 5.0, 16.0), (5, 90.0, 14.0), (100, 20.0, 15.5), (100, 700.0, 12.5)])
+def test_a_profile_of_a_secret_projection_ends_however_large_its_noise_is(point):
+    n_components, epsilon, octaves = point
+    delta = secret_projection_profile(epsilon, scale=2.0**octaves, n_components=n_components, max_norm=1.0)
+    assert 0 <= delta < 1e-6

@@ -172,8 +172,9 @@ def _unimodal_integral(log_integrand, high, edges=()):
     The interval is narrowed to where the function is not negligible, and then cut into panels, ever smaller ones
     towards 0, where a small epsilon has the function rise, and at given edges.
     """
-    low, n_kept = 0.0, 0
-    while 2 * n_kept < _POINTS:
+    low, n_kept, before = 0.0, 0, None
+    while 2 * n_kept < _POINTS and (low, high) != before:  # until it is narrow, or as narrow as floats are
+        before = low, high
         grid = np.linspace(low, high, _POINTS)
         values = log_integrand(grid)
         kept = np.flatnonzero(values > values.max() - _LOG_MASS_LEFT_OUT)
