@@ -350,6 +350,19 @@ def test_labels_that_are_read_off_the_rows_condition_the_guarantee(estimator, bi
         assert LABELS_ARE_PUBLIC in model.guarantee_.assumptions
 
 
+def test_labels_that_look_like_numbers_to_predict_are_warned_of_by_their_set_alone():
+    rng = np.random.default_rng(0)
+    X, prices = rng.uniform(size=(300, 2)), rng.permutation(np.arange(300) % 120)
+    model = AMPClassifier(delta=1e-6)
+    for labels in (prices, np.append(np.arange(120), np.zeros(180, dtype=int))):
+        with pytest.warns(UserWarning, match="^y has 120 different labels.*to predict a number use DPRidge"):
+            model.fit(X, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(classes=np.arange(120)).fit(X, prices)
+        model.set_params(classes=None).fit(X, prices % 100)
+
+
 @pytest.mark.parametrize("estimator", BOTH)
 @pytest.mark.parametrize("rows", [np.zeros((300, 8)), sp.csr_matrix((300, 8))], ids=["dense", "sparse"])
 def test_rows_of_zeros_are_rows_like_any_other(estimator, rows, binary):

@@ -6,6 +6,9 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import column_or_1d
 
+from .._validation import warn_at_caller
+
+_MANY = 100  # classes, of which nobody has said that they are
 _NUMBERS = bool | int | float | np.bool_ | np.integer | np.floating
 _PAID = "Private steps before this one may already be paid; privacy_report(model, X, y) checks labels before a fit."
 _NO_LABELS = (
@@ -80,6 +83,12 @@ def encode(y, public_classes):
         raise ValueError(
             "A classifier needs at least two classes: y has only one class, or `classes` does. List all possible "
             "labels in `classes`, without looking at y."
+        )
+    if listed is y and len(classes) > _MANY:  # which follows from the set of labels, unlike how many rows have each
+        warn_at_caller(
+            f"y has {len(classes)} different labels, and each is a class: to predict a number use DPRidge; otherwise "
+            "list them in `classes`.",
+            UserWarning,
         )
     if (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
         raise ValueError(
