@@ -245,12 +245,18 @@ def _bools_as_floats(X):
     return X.astype(np.float64) if X.dtype == bool else X
 
 
-def _numeric_targets(y):
-    kinds = _kinds_of_cells(y)
+def check_real(data, name):
+    """Refuse dates, spans of time and complex numbers: of one of numpy's, ticks or the real part would be taken."""
+    kinds = _kinds_of_cells(data)
     if _has_times(kinds):
-        raise TypeError(TIMES.format("y"))
-    if any(isinstance(kind, type) and issubclass(kind, complex | np.complexfloating) for kind in kinds):
-        raise ValueError("Complex data not supported")  # of one of numpy's the real part would be taken
+        raise TypeError(TIMES.format(name))
+    types = (getattr(kind, "type", kind) for kind in kinds)
+    if any(isinstance(kind, type) and issubclass(kind, complex | np.complexfloating) for kind in types):
+        raise ValueError("Complex data not supported")
+
+
+def _numeric_targets(y):
+    check_real(y, "y")
     y = y.astype(np.float64, copy=False)
     validation.assert_all_finite(y, input_name="y")
     return y

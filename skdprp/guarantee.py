@@ -67,9 +67,8 @@ DISJOINT = (
     "disjoint parts (of a division in a ledger, or chunks of one collection) have no unit ({}) in common, and the "
     "values in a row do not decide its part"
 )
-# Of totals that are smaller than the sums of epsilons and deltas.
+# Of totals of which a number is smaller than the sums of epsilons and deltas imply.
 FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
-_BASIC = "basic composition"
 MAY_PROVE_LESS = " (dp-accounting is not installed: with it, pip install dp-accounting, epsilon may be smaller)"
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {
@@ -601,7 +600,8 @@ def compose(*guarantees, delta=None, disjoint=False):
     Notes
     -----
     Which rows are released may depend on earlier releases, unless a guarantee assumes otherwise; the parameters of the
-    mechanisms may not: they are fixed before the first one, which every total assumes that is smaller than the sums.
+    mechanisms may not: they are fixed before the first one. Every total assumes so of which the epsilon, the profile or
+    the best guess is smaller than the sums imply.
     Deltas that include the draw of a public projection are added up, for several sketches may share one.
 
     A sketch does not know which maps its rows passed before. So neighbours at a distance are rows as they reach each
@@ -639,7 +639,7 @@ def compose(*guarantees, delta=None, disjoint=False):
                 f"compose takes guarantees one by one, such as estimator.guarantee_, got {type(guarantee).__name__}."
             )
     total = composed(guarantees, delta=delta, disjoint=disjoint)
-    if disjoint or len(guarantees) == 1 or total.method.startswith(_BASIC):
+    if disjoint or len(guarantees) == 1 or total.loss is None:  # the sums, and nothing that is less
         return total
     return replace(total, assumptions=_union([total.assumptions, (FIXED_BEFORE,)]))
 
@@ -723,7 +723,7 @@ def loss_of(guarantee):
 
 
 def _total(guarantees, delta, *, disjoint):
-    add_up, basic = (max, "disjoint parts") if disjoint else (sum_up, _BASIC)
+    add_up, basic = (max, "disjoint parts") if disjoint else (sum_up, "basic composition")
     basic_epsilon = add_up(guarantee.epsilon for guarantee in guarantees)
     if guarantees[0].definition is not Definition.DP:
         return {"epsilon": basic_epsilon, "delta": 0.0, "loss": None, "method": basic}

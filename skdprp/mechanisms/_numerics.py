@@ -5,16 +5,18 @@ from functools import lru_cache
 from operator import eq
 
 import numpy as np
+from scipy.optimize import brentq
 
 from .._adjacency import Relation
 from .._digits import with_python_numbers
 from .._lazy import computed
 from .._noise import SAMPLING_LOSS, check_scale
-from .._validation import TIMES, check_unmasked, is_frame, is_list, silent, without_values
+from .._validation import check_real, check_unmasked, is_frame, is_list, silent, without_values
 
 _ERROR = 2.0**-32
 _FOURIER_ERROR, _FEW_RELEASES = 2.0**-40, 2.0**9
 LEAST_DELTA = sys.float_info.min  # stands for all that floats cannot tell from 0 but that is more
+_LEAST, _ROOT = 5e-324, 2.0**-49
 _ROWS = {Relation.REPLACE_ONE: 2, Relation.ADD_REMOVE: 1}
 
 
@@ -54,6 +56,11 @@ def rows_that_differ(adjacency):
 
 def boundary(meets, start, digits=2.0**-50):
     """Bisect ``meets``, false below some scale and true above it, to a relative width; return the private side."""
+    return bisect(meets, *_around(meets, start), digits)
+
+
+def _around(meets, start):
+    """Return two scales, one half of the other, of which the larger one meets."""
     low = high = float(start)  # the digits of a coarser type would never meet
     while meets(low):
         high, low = low, low / 2
@@ -61,14 +68,31 @@ def boundary(meets, start, digits=2.0**-50):
         low, high = high, high * 2
         if not np.isfinite(high):
             raise ValueError("No amount of noise meets this target: choose epsilon > 0 and 0 < delta < 1.")
-    return bisect(meets, low, high, digits)
+    return low, high
 
 
 def calibrated(profile, delta, start):
-    """Bisect the least scale at which a profile is at most `delta`, for sure."""
+    """Find the least scale at which a profile is at most `delta`, for sure."""
     if delta >= 1:
         raise ValueError(f"delta={delta} allows everything, and no noise is the least: choose delta < 1.")
-    return check_scale(boundary(lambda scale: rounded_up(profile(scale)) <= delta, start))
+
+    def _meets(scale):
+        return rounded_up(profile(scale)) <= delta
+
+    def _excess(scale):
+        computed_delta = rounded_up(profile(scale))
+        distance = abs(np.log(max(computed_delta, _LEAST)) - np.log(delta))
+        return distance if computed_delta > delta else -distance  # logarithms might round to another sign
+
+    low, high = _around(_meets, start)
+    if delta > 0:  # bisection, of fifty steps, is left with a few around a root
+        root, width = brentq(_excess, low, high, xtol=_LEAST, rtol=_ROOT, disp=False), _ROOT
+        while high - low > 2 * width * high:
+            for scale in (root * (1 - width), root * (1 + width)):
+                if low < scale < high:
+                    low, high = (low, scale) if _meets(scale) else (scale, high)
+            width *= 8
+    return check_scale(bisect(_meets, low, high))
 
 
 def cached(calibrate):
@@ -158,9 +182,8 @@ def released(add_noise, values, scale, **options):
     """Return a copy of numbers to which a sampler has added noise in place; refuse what it could not hide."""
     [values] = computed(values)
     _check_unmasked(values)
+    without_values(check_real, values, "The array", name="The array")
     given = without_values(_as_they_are, values, name="The array")
-    if given.dtype.kind in "mM":
-        raise TypeError(TIMES.format("The array"))
     values = without_values(np.array, given, dtype=np.float64, order="C", name="The array")
     if not np.isfinite(values).all():
         raise ValueError("Some numbers are not finite: clip them to bounds that do not come from the data.")

@@ -36,7 +36,14 @@ from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjec
 from .._calibration import is_as_stated
 from .._label import RELEASED_AT
 from .._lazy import SAME_ORDER
-from ..guarantee import LABELS_ARE_PUBLIC, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
+from ..guarantee import (
+    FIXED_BEFORE,
+    LABELS_ARE_PUBLIC,
+    ROWS_ARE_READ_ALONE,
+    TYPES_ARE_PUBLIC,
+    Definition,
+    PrivacyGuarantee,
+)
 from ..mechanisms import searched_profile
 from ..preprocessing import PublicBinner
 from ._data_independent import (
@@ -242,18 +249,9 @@ def walk(estimator, name, flow, *, passes_on=False):
 
 def _of_estimator(estimator, name, flow, *, passes_on):
     if type(estimator) is FrozenEstimator:
-        if not flow.released:
-            part = walk(estimator.estimator, name, flow)
-            # A sketch by itself releases nothing at its fit, what has one within has released the rows of that fit.
-            sketches = part.sketches
-            if flow.maps and sketches and not has_guarantee(estimator.estimator):
-                reason = _FROZEN_AFTER.format(", ".join(map_name for map_name, _ in flow.maps))
-                part = replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
-            return part
-        # After a sketch, too, it may have been fitted on the rows themselves.
-        part = walk(estimator.estimator, name, Flow())
-        saw_labels = name if part.charges or part.not_covered else ""
-        return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or saw_labels))
+        part = _of_frozen(estimator, name, flow)
+        # What it released could be looked at before the parameters of the others were chosen.
+        return replace(part, assumed=(*part.assumed, *(FIXED_BEFORE,) * bool(part.charges)))
     if type(estimator) is Pipeline:
         return _of_pipeline(estimator, name, flow, passes_on=passes_on)
     name = name or type(estimator).__name__.lower()
@@ -261,6 +259,21 @@ def _of_estimator(estimator, name, flow, *, passes_on):
         return _of_search(estimator, name, flow)
     steps = branches(estimator)
     return _of_branches(estimator, steps, name, flow) if steps else _of_leaf(estimator, name, flow)
+
+
+def _of_frozen(estimator, name, flow):
+    if flow.released:
+        # After a sketch, too, it may have been fitted on the rows themselves.
+        part = walk(estimator.estimator, name, Flow())
+        saw_labels = name if part.charges or part.not_covered else ""
+        return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or saw_labels))
+    part = walk(estimator.estimator, name, flow)
+    # A sketch by itself releases nothing at its fit, what has one within has released the rows of that fit.
+    sketches = part.sketches
+    if flow.maps and sketches and not has_guarantee(estimator.estimator):
+        reason = _FROZEN_AFTER.format(", ".join(map_name for map_name, _ in flow.maps))
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
+    return part
 
 
 def _of_member(step, name, flow, *, passes_on):
