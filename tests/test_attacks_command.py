@@ -298,3 +298,28 @@ def test_no_line_of_a_libsvm_file_changes_the_features_of_others(tmp_path):
             assert seen[0].shape == seen[1].shape
             assert seen[0][1:].tobytes() == seen[1][1:].tobytes()
     assert n_compared > 30
+
+
+@pytest.mark.parametrize("odd", ['5,"a,1', "5,a,1" + 199 * "\r5,a,1" + '\r5,"a,1'])
+def test_no_line_of_a_csv_takes_others_out_of_the_table(odd, tmp_path, capsys):
+    """A quote that is not closed holds all lines up to the next one, and a carriage return begins a row."""
+    lines = [f"{i % 50},{'ab'[i % 2]},{i % 2}" for i in range(400)]
+    lines[50] = lines[260] = '7,"b",0'
+    lines[60] = odd
+    path = tmp_path / "people.csv"
+    path.write_bytes("\n".join(["age,town,label", *lines, ""]).encode())
+    known = ["--target", "label", "--classes", "0,1", "--bounds", "age=0:50", "--categories", "town=a,b"]
+    with pytest.raises(SystemExit):  # as there is no way to read each line by itself
+        main(["fit", str(path), *known, "--output", str(tmp_path / "model.npz")])
+    assert "people.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["unix", "windows", "mac"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_lines_are_rows_whatever_ends_them_and_blank_ones_are_none(end, separator, tmp_path):
+    lines = ["age,town,label", *(f'{i},"{"ab"[i % 2]} or so",{i % 2}' for i in range(20))]
+    lines = [line.replace(",", separator) for line in lines]
+    path = tmp_path / "people.csv"
+    for text in (end.join(lines), "\ufeff" + end.join(["", " ", *lines[:5], "", "  ", *lines[5:], "", ""])):
+        path.write_bytes(text.encode())
+        assert read_file(path, target="label")[0]["age"].tolist() == list(range(20))

@@ -23,11 +23,13 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import validate_data
 
 from skdprp import (
+    DPOPORP,
     DPPCA,
     AMPClassifier,
     DPRidge,
     DPScaler,
     DPSGDClassifier,
+    DPSignOPORP,
     PrivacyGuarantee,
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
@@ -37,7 +39,7 @@ from skdprp import (
 )
 from skdprp import composition as C
 from skdprp.composition import PrivacyLoss, Profile, approximate_profile, loss_of_laplace_noise
-from skdprp.guarantee import Adjacency, loss_of
+from skdprp.guarantee import FIXED_BEFORE, Adjacency, loss_of
 from skdprp.ledger import LedgerError, entry
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
 from skdprp.mechanisms import add_laplace, gaussian_profile, laplace_profile, randomised_response_profile
@@ -477,3 +479,65 @@ def test_dots_of_profiles_are_connected_above_them(epsilon):
         points = rng.uniform(0, reach, 60)
         found = np.array([distribution.get_delta_for_epsilon(float(one)) for one in points])
         assert (found >= np.array([profile(float(one)) for one in points]) * (1 - 1e-9) - 1e-15).all()
+
+
+ONE_ROW = np.zeros((1, 8))
+
+
+@pytest.mark.parametrize("n_releases", [2, 3])
+@pytest.mark.parametrize("sketch", [DPSignOPORP(4), DPOPORP(4, noise="laplace")])
+def test_a_best_guess_below_what_the_sum_implies_assumes_parameters_fixed_before(sketch, n_releases):
+    """Of epsilons that add up, the guess and the profile are those of exact composition all the same."""
+    total = compose(*n_releases * [sketch.fit(ONE_ROW).guarantee_])
+    implied = PrivacyGuarantee(total.epsilon, total.delta).guess_probability
+    assert total.guess_probability >= implied or FIXED_BEFORE in total.assumptions
+
+
+def test_no_choice_of_a_later_release_beats_the_guesses_that_are_printed_without_an_assumption():
+    """Laplace noise, then one bit where it says little, and two smaller ones where it says much."""
+
+    def _right(pair, keeps):
+        joint = [pair]
+        for kept in keeps:
+            joint = [(a * u, b * v) for a, b in joint for u, v in ((kept, 1 - kept), (1 - kept, kept))]
+        return sum(map(max, joint)) / 2
+
+    ends = np.linspace(0, 1, 1001)  # between the numbers of two neighbours, one scale apart
+    own, other = -np.diff(np.exp(-ends)) / 2, np.diff(np.exp(ends - 1)) / 2
+    cells = [(0.5, np.exp(-1) / 2), (np.exp(-1) / 2, 0.5), *zip(own, other, strict=True)]
+    one, two = [1 / (1 + np.exp(-1.0))], 2 * [1 / (1 + np.exp(-0.6))]
+    right = sum(max(_right(cell, one), _right(cell, two)) for cell in cells)
+    first = DPOPORP(4, noise="laplace").fit(ONE_ROW).guarantee_
+    bits = {epsilon: DPSignOPORP(4, epsilon=epsilon, method="rr").fit(ONE_ROW).guarantee_ for epsilon in (1.0, 0.6)}
+    totals = compose(first, bits[1.0]), compose(first, bits[0.6], bits[0.6])
+    assumes = all(FIXED_BEFORE in total.assumptions for total in totals)
+    assert assumes or right <= max(total.guess_probability for total in totals)
+
+
+def test_laplace_totals_are_never_below_the_exact_ones():
+    """Whichever dots stand for a profile: losses of cells are put at their lower ends, which gives a lower bound."""
+    for size, n_times in ((0.07, 6), (0.9, 3), (2.5, 2)):
+        step, n = size / 4000, 4000
+        losses = np.arange(-n, n + 1) * step
+        masses = np.zeros(2 * n + 1)
+        masses[-1], masses[0] = 0.5, 0.5 * np.exp(-size)
+        masses[:-1] += 0.5 * np.diff(np.exp((losses - size) / 2))
+        width = n_times * 2 * n + 1
+        together = np.fft.irfft(np.fft.rfft(masses, width + 1) ** n_times, width + 1)[:width]
+        of_all = np.arange(-n_times * n, n_times * n + 1) * step
+        total = PrivacyLoss(profiles=n_times * (Profile.of(laplace_profile, scale=1.0, sensitivity=size),))
+        for epsilon in np.linspace(0, n_times * size, 7):
+            exact = together @ np.maximum(-np.expm1(epsilon - of_all), 0)
+            assert total.profile(float(epsilon)) >= exact - 1e-12
+
+
+def test_gaussian_profiles_that_are_composed_on_a_grid_are_never_below_the_closed_form():
+    """Of scales that differ a hundredfold, at epsilons in the body and in the tail."""
+    for scales in ((0.6, 20.0), (3.0,) * 7, (1.0, 8.0, 40.0)):
+        total = PrivacyLoss(
+            mu=0.3, profiles=tuple(Profile.of(gaussian_profile, scale=scale, sensitivity=1.0) for scale in scales)
+        )
+        mu = float(np.sqrt(0.09 + sum(scale**-2 for scale in scales)))
+        for epsilon in (0.0, 0.01, 0.3, 1.0, 2.0, 3 * mu):
+            exact = ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+            assert total.profile(epsilon) >= exact * (1 - 1e-9)

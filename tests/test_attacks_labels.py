@@ -3,6 +3,7 @@
 import contextlib
 import enum
 import warnings
+from decimal import Decimal
 from itertools import product
 
 import numpy as np
@@ -20,16 +21,19 @@ from skdprp import (
     AMPClassifier,
     DPMoments,
     DPRidge,
+    DPSearchCV,
     DPSGDClassifier,
     MIDPRegressor,
     PrivacyGuarantee,
     ProductNoiseOutputPerturbation,
     compose,
     privacy_report,
+    set_budget,
 )
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
 from skdprp.mechanisms import add_laplace
+from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
 from skdprp.testing import reproducible_noise
 
 # What all rows have in common
@@ -382,3 +386,54 @@ def test_a_complex_target_in_an_array_without_dimensions_is_not_warned_of(model,
                 model.fit(np.eye(3), targets)
         told.append([warning.category.__name__ for warning in caught if "Complex" in warning.category.__name__])
     assert told[0] == told[1]
+
+
+def _model24(**options):
+    return AMPClassifier(**{"classes": [0, 1], "delta": 1e-6} | options)
+
+
+@pytest.fixture(scope="module")
+def rows24():
+    X = np.random.default_rng(0).uniform(-1, 1, size=(240, 4))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+SECRETS = ["SECRETX7", b"SECRETX7", 987654.25, Decimal("987654.25"), complex(1, 987654.25), np.datetime64("1987-06-05")]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("secret", SECRETS, ids=[type(one).__name__ for one in SECRETS])
+def test_neither_an_error_nor_a_warning_quotes_an_odd_cell(secret, rows24):
+    """In labels, groups and rows, of fits, plans, budgets and scores."""
+    X, y = rows24[0][:12], [0, 1] * 6
+    odd = [*y[:3], secret, *y[4:]]
+    persons = [*range(3), secret, *range(4, 12)]
+    cells = X.astype(object)
+    cells[3, 0] = secret
+    descent = DPSGDClassifier(classes=[0, 1], delta=1e-3, n_epochs=1)
+    ridge = DPRidge(target_bounds=(0, 1), delta=1e-3, mechanism="moments")
+    calls = [
+        *(lambda model=model: model.fit(X, odd) for model in (_model24(), ridge, ProductNoiseOutputPerturbation())),
+        *(lambda model=model: model.fit(cells, y) for model in (_model24(), ridge, descent)),
+        lambda: DPSearchCV(_model24(), {"max_norm": [1.0]}, n_trials=1, delta=1e-3).fit(cells, odd),
+        lambda: descent.fit(X, y, groups=persons),
+        lambda: privacy_report(_model24(), X, odd),
+        lambda: privacy_report(descent, X, y, groups=persons),
+        lambda: set_budget(_model24(), X, odd),
+        lambda: dp_accuracy_score(odd, y, groups=persons),
+        lambda: dp_confusion_matrix(odd, y, labels=[0, 1]),
+        lambda: dp_roc_auc_score(y, odd, pos_label=1),
+        lambda: dp_r2_score(odd, y, target_bounds=(0, 1)),
+    ]
+    for call in calls:
+        said = []
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                call()
+            except Exception as error:
+                while error is not None:
+                    said.append(f"{error} {error!r}")
+                    error = error.__cause__ or error.__context__
+        said += [str(one.message) for one in heard]
+        assert not [text for text in said if any(part in text for part in ("SECRET", "98765", "1987"))]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import math
 import multiprocessing
 import os
@@ -955,3 +956,47 @@ def test_a_ledger_has_what_jobs_release_whatever_runs_them():
             model.fit(ROWS90, np.arange(90) % 3)
         assert len(ledger.entries) == 3
         assert privacy_report(model, ledger=ledger).total.epsilon == privacy_report(model).total.epsilon
+
+
+ROW24 = Adjacency("replace_one")
+
+
+def _model24(**options):
+    return AMPClassifier(**{"classes": [0, 1], "delta": 1e-6} | options)
+
+
+@pytest.fixture(scope="module")
+def rows24():
+    X = np.random.default_rng(0).uniform(-1, 1, size=(240, 4))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_blocks_do_not_reach_into_tasks_contexts_and_generators_that_outlive_them(rows24):
+    """An entry or a part covers what runs while its block is held, and not what only has its context."""
+
+    def _fit():
+        _model24().fit(*rows24)
+
+    async def _later():
+        _fit()
+
+    async def _all(ledger):
+        small = PrivacyGuarantee(0.1, 0.0, adjacency=ROW24)
+        with ledger.part("a"):
+            task, context = asyncio.create_task(_later()), contextvars.copy_context()
+        await task
+        context.run(_fit)
+        with entry(small, "x"):
+            task, context = asyncio.create_task(_later()), contextvars.copy_context()
+            thread = threading.Thread(target=contextvars.copy_context().run, args=(_fit,))
+            thread.start()
+            thread.join()
+        await task
+        context.run(_fit)
+
+    with PrivacyLedger() as ledger:
+        asyncio.run(_all(ledger))
+    assert [(one.estimator, one.guarantee.epsilon) for one in ledger.entries if one.estimator == "x"] == [("x", 0.1)]
+    fits = [one for one in ledger.entries if one.estimator == "AMPClassifier"]
+    assert len(fits) == 5 and all(one.rows == () and one.guarantee.epsilon == 1.0 for one in fits)

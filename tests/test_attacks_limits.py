@@ -1,8 +1,10 @@
 """Attacks on limits of a ledger: what passes them, what they are for, and the price of a release."""
 
 import contextlib
+import itertools
 import json
 import multiprocessing
+import random
 import sys
 import threading
 from fractions import Fraction
@@ -33,7 +35,7 @@ from skdprp.ledger import Entry, LedgerError, _filter, _ledger, entry
 from skdprp.ledger._filter import budget, price
 from skdprp.ledger._limit import Limit
 from skdprp.ledger._totals import totals
-from skdprp.mechanisms import searched_profile
+from skdprp.mechanisms import gaussian_scale, searched_profile
 from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
 
 # What passes them
@@ -422,3 +424,67 @@ def test_the_price_of_each_score_dominates_its_profile():
             for point in np.linspace(0, 2 * epsilon, 40):
                 gaussian = _filter.gaussian_profile(point, scale=1 / price.square**0.5)
                 assert loss(point) <= price.coins + (1 - price.coins) * gaussian * (1 + 1e-7) + 3 * price.sampling
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_release_of_what_is_left_fits_and_no_larger_one(seed):
+    """In parts of parts, for rows and persons, by both ways of adding up."""
+    rng = random.Random(seed)
+    composition, unit = ["basic", "gaussian"][seed % 2], ["row", "person"][seed // 2 % 2]
+    epsilon, delta = rng.choice([0.3, 1, 3, 10]), 10 ** rng.uniform(-9, -2)
+    with PrivacyLedger() as ledger:
+        ledger.limit(epsilon, delta, composition=composition, unit=unit)
+        for share in (0.1, 1.01, 0.5, 1.0):
+            with contextlib.ExitStack() as stack:
+                if rng.random() < 0.6:
+                    stack.enter_context(ledger.part(rng.choice("ab")))
+                    stack.enter_context(ledger.part(rng.choice("xy"), division="second"))
+                left, loss = ledger.left(), None
+                if not left.epsilon:
+                    continue
+                asked = left.epsilon * share, left.delta * share
+                if composition == "gaussian":
+                    asked = left.epsilon * share, delta
+                    loss = PrivacyLoss(mu=1 / gaussian_scale(*asked))
+                new = PrivacyGuarantee(*asked, unit=unit, adjacency=Adjacency("replace_one"), loss=loss)
+                with contextlib.nullcontext() if share <= 1 else pytest.raises(LedgerError), entry(new):
+                    pass
+
+
+ROW24 = Adjacency("replace_one")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_left_is_what_a_limit_takes_in_parts_of_two_divisions(seed):
+    """Brute force over all rows, each in one part of either division."""
+    rng = np.random.default_rng(seed)
+    for _ in range(4):
+        epsilon, delta, spent = float(np.exp(rng.uniform(-2, 1.5))), float(10 ** rng.uniform(-8, -2)), []
+        with PrivacyLedger() as ledger:
+            ledger.limit(epsilon, delta)
+            for _ in range(int(rng.integers(1, 8))):
+                with contextlib.ExitStack() as stack:
+                    path = {}
+                    for division in rng.permutation(["A", "B"])[: int(rng.integers(0, 3))]:
+                        path[division] = str(rng.integers(3))
+                        stack.enter_context(ledger.part(path[division], division=str(division)))
+                    left = ledger.left()
+                    takes_all = rng.random() < 0.3 and min(left) > 0
+                    wanted = left if takes_all else (epsilon * rng.uniform(0, 0.5), delta * rng.uniform(0, 0.5))
+                    try:
+                        with entry(PrivacyGuarantee(*wanted, adjacency=ROW24), "one"):
+                            spent.append((path, *wanted))
+                    except LedgerError:
+                        assert not takes_all
+                        assert wanted[0] > left.epsilon or wanted[1] > left.delta
+            total = ledger.total()
+        for row in itertools.product("012", repeat=2):
+            here = [
+                one
+                for one in spent
+                if all(one[0].get(name, part) == part for name, part in zip("AB", row, strict=True))
+            ]
+            sums = [sum(one[place] for one in here) for place in (1, 2)]
+            assert sums[0] <= epsilon * (1 + 2.0**-39) and sums[1] <= delta * (1 + 2.0**-39)
+            assert not here or total[0].adaptive.epsilon >= sums[0] * (1 - 1e-12)

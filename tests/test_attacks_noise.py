@@ -768,3 +768,11 @@ def test_tables_of_arrow_are_read_column_by_column_before_noise_by_hand():
     for given in (table, table.to_batches()[0], table["a"], [table["a"], table["b"]]):
         with pytest.raises(ValueError, match="equal no float"):
             add_gaussian(given, 0.01)
+
+
+@pytest.mark.parametrize("number", [np.complex128(3), np.array(3 + 0j)])
+def test_noise_by_hand_does_not_warn_of_one_complex_number(number, recwarn):
+    """Of numpy's complex numbers the imaginary part is dropped, with a warning that tells of the cell."""
+    with contextlib.suppress(TypeError, ValueError):
+        add_laplace([number, 1.0], 1.0)
+    assert not [warning for warning in recwarn if "omplex" in str(warning.message)]

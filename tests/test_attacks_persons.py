@@ -2,6 +2,7 @@
 
 import datetime
 import datetime as dt
+import itertools
 import math
 import pickle
 import re
@@ -1117,3 +1118,28 @@ def test_no_person_spends_more_in_routed_folds_than_a_report_adds_up(model):
         private = privacy_report(search, ledger=ledger).private
     assert private.unit.startswith("one person")
     assert (spent + of_fits[-1]).max() <= private.epsilon * (1 + 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_error_of_a_fit_for_persons_tells_how_many_rows_there_are():
+    """Of rows, labels and persons of which one is shorter, in any container."""
+    n, m = 1237, 1231
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(n, 3))
+    y, groups = (X[:, 0] > 0).astype(int), np.arange(n) // 3
+    descent = DPSGDClassifier(classes=[0, 1], delta=1e-3, n_epochs=1)
+    ridge = DPRidge(target_bounds=(0, 1), delta=1e-3)
+    forms = np.asarray, np.ndarray.tolist, lambda a: pd.DataFrame(a) if a.ndim == 2 else pd.Series(a)
+    for to, sizes in itertools.product(forms, ((n, m, n), (n, n, m), (m, n, n))):
+        given = [to(one[:size]) for one, size in zip((X, y, groups), sizes, strict=True)]
+        calls = [
+            *(lambda given, model=model: model.fit(*given[:2], groups=given[2]) for model in (descent, ridge)),
+            lambda given: DPMoments(target_bounds=(0, 1)).fit_chunks([tuple(given)]),
+            lambda given: dp_accuracy_score(given[1], y, groups=given[2]),
+        ]
+        for call in calls:
+            try:
+                call(given)
+            except Exception as error:
+                while error is not None:
+                    assert not any(number in str(error) for number in ("1237", "1231", "1,237", "1,231"))
+                    error = error.__cause__ or error.__context__

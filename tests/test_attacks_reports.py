@@ -74,11 +74,12 @@ from skdprp import (
     PublicScaler,
     _noise,
     compose,
+    make_table_preprocessor,
     privacy_report,
 )
 from skdprp._calibration import is_as_stated
 from skdprp.audit._epsilon import clopper_pearson, epsilon_bound
-from skdprp.guarantee import Adjacency
+from skdprp.guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Adjacency
 from skdprp.ledger import entry
 from skdprp.sketch._base import BaseSketch, _public_numbers
 from skdprp.testing._contents import fingerprints
@@ -737,3 +738,95 @@ def test_searches_within_others_cost_no_less_than_their_rows_pay():
     )
     assert privacy_report(nested.fit(X, y)).private is None
     assert privacy_report(several.fit(X, np.arange(60) % 3)).private is None
+
+
+def _model24(**options):
+    return AMPClassifier(**{"classes": [0, 1], "delta": 1e-6} | options)
+
+
+@pytest.fixture(scope="module")
+def rows24():
+    X = np.random.default_rng(0).uniform(-1, 1, size=(240, 4))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+COMPOSITES = {
+    "voting between": lambda: make_pipeline(VotingClassifier([("a", _model24())], voting="soft"), _model24()),
+    "side by side": lambda: make_pipeline(
+        make_union(DPScaler(delta=1e-6), DPPCA(2, delta=1e-6), PublicScaler((-1, 1))), _model24()
+    ),
+    "columns": lambda: make_pipeline(
+        ColumnTransformer(
+            [("a", DPScaler(delta=1e-6), [0, 1]), ("b", DPBinner(3, delta=1e-6, sparse_output=False), [1, 2])],
+            remainder="passthrough",
+            sparse_threshold=0,
+        ),
+        _model24(),
+    ),
+    "a search and a model": lambda: VotingClassifier(
+        [("a", DPSearchCV(_model24(), {"max_norm": [1.0, 2.0]}, n_trials=2, delta=1e-6)), ("b", _model24(epsilon=2.0))]
+    ),
+    "a search behind a scaler": lambda: make_pipeline(
+        DPScaler(epsilon=0.3, delta=1e-6),
+        FixedThresholdClassifier(_model24(), threshold=0.3),
+    ),
+    "two targets": lambda: MultiOutputRegressor(DPRidge(target_bounds=(0, 1), delta=1e-6)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_reports_of_composites_state_what_their_ledgers_add_up(name, rows24):
+    """The total of a report is the exact one of as many entries, and its plan and budget are that of the fit."""
+    X, y = rows24
+    y = np.column_stack([y, 1 - y]) if name == "two targets" else y
+    model = COMPOSITES[name]()
+    if name == "voting between":
+        planned = None
+        with pytest.raises(ValueError, match="VotingClassifier learns from labels before the last step"):
+            privacy_report(model, X, y)
+    else:
+        planned = privacy_report(model, X, y)
+    with PrivacyLedger() as ledger:
+        model.fit(X, y)
+    report, total = privacy_report(model, ledger=ledger), ledger.total()[0].guarantee
+    assert report.total is not None
+    assert planned is None or planned.total.epsilon == pytest.approx(report.total.epsilon, rel=1e-9)
+    assert (report.total.epsilon, report.total.delta) == pytest.approx((total.epsilon, total.delta), rel=1e-9)
+    assert {TYPES_ARE_PUBLIC, ROWS_ARE_READ_ALONE} <= set(report.total.assumptions)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_over_private_bins_within_a_preprocessor_is_charged_for_the_worst_row():
+    """Names of parameters reach the remainder of a ColumnTransformer; each row is in so many training sets."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.uniform(size=240), "b": rng.normal(size=240), "c": rng.choice(list("xyz"), 240)})
+    model = make_pipeline(make_table_preprocessor({"a": (0, 1)}, epsilon=0.3), _model24())
+    grid = {"pipeline__columns__remainder__epsilon": [0.1, 0.9], "ampclassifier__epsilon": [0.5, 2.0]}
+    for cv, n_fits in ((KFold(2), 1), (RepeatedKFold(n_splits=2, n_repeats=2, random_state=0), 2)):
+        with PrivacyLedger() as ledger:
+            search = GridSearchCV(model, grid, cv=cv).fit(table, table["a"] > 0.5)
+        private = privacy_report(search, ledger=ledger).private
+        sums = [sum(params.values()) for params in search.cv_results_["params"]]
+        assert private.epsilon == pytest.approx(n_fits * sum(sums) + max(sums))
+        deltas = 1e-6 + 1 / len(next(cv.split(table))[0]) ** 2
+        assert private.delta == pytest.approx((n_fits * len(sums) + 1) * deltas)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_steps_of_the_winner_of_a_search_that_are_frozen_before_another_model_count_as_the_search(rows24):
+    """A scaler that was chosen by scores costs what the search did, and not its own epsilon."""
+    search = DPSearchCV(
+        make_pipeline(DPScaler(), _model24()), {"dpscaler__epsilon": [0.1, 0.2]}, n_trials=2, epsilon=0.7, delta=1e-6
+    ).fit(*rows24)
+    model = make_pipeline(FrozenEstimator(search.best_estimator_[0]), _model24(epsilon=1.0)).fit(*rows24)
+    report = privacy_report(model)
+    assert [step.guarantee.epsilon for step in report.steps] == [0.7, 1.0]
+    assert 1.0 < report.total.epsilon <= 1.7
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_learns_from_private_predictions_without_noise_has_no_total(rows24):
+    """Predictions of private weights for private rows are no release."""
+    model = make_pipeline(VotingClassifier([("a", _model24())], voting="soft"), LogisticRegression()).fit(*rows24)
+    assert privacy_report(model).total is None

@@ -1207,3 +1207,44 @@ def test_bits_with_a_delta_lose_no_more_over_all_outcomes():
                 P, Q = np.append(P * a, P * (1 - a)), np.append(Q * b, Q * (1 - b))
             found = [np.maximum(one - np.exp(epsilon) * other, 0).sum() for one, other in ((P, Q), (Q, P))]
             assert max(found) <= delta * (1 + 1e-6) + 1e-13
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        DPSignOPORP(6, epsilon=3.0, n_repeats=2),
+        DPSignOPORP(6, epsilon=3.0, adjacency="l2"),
+        DPSignRP(6, epsilon=3.0, projection="gaussian", method="laplace", delta=1e-3),
+        DPSignRP(6, epsilon=3.0, projection="very_sparse", density=0.3, adjacency="coordinate"),
+        DPSignRP(6, epsilon=3.0, method="rr", delta=1e-6),
+    ],
+)
+def test_profiles_and_hidden_changes_of_bits_hold_over_all_outcomes(sketch):
+    """Of neighbours on a grid, around zero and at random; and at the distance that is hidden."""
+    rng, sketch = np.random.default_rng(0), sketch.set_params(random_state=0).fit(np.zeros((1, 5)))
+    relation, guarantee = sketch.guarantee_.adjacency.relation, sketch.guarantee_
+
+    def _outcomes(row):
+        x = sketch.projection_.project(row[None])[0]
+        found = np.ones(1)
+        for plus, minus in zip(sketch.positive_probability(x), sketch.positive_probability(-x), strict=True):
+            found = np.concatenate([found * plus, found * (minus if plus != 0.5 else 0.5)])
+        return found
+
+    def _pair(size):
+        row = rng.normal(size=5) * rng.choice([0.0, 0.3, 1.0])
+        row = np.round(row) if rng.random() < 0.3 else row
+        change = rng.normal(size=5) if relation == "l2" else rng.dirichlet(np.ones(5)) * rng.choice([-1, 1], 5)
+        if relation == "coordinate":
+            change = np.eye(5)[rng.integers(5)] * rng.choice([-1, 1])
+        change *= size / (np.linalg.norm(change) if relation == "l2" else np.abs(change).sum())
+        return _outcomes(row), _outcomes(row + change)
+
+    for _ in range(150):
+        one, other = _pair(1.0)
+        for epsilon in (0.0, 1.0, 2.5, 3.0):
+            found = np.maximum(one - np.exp(epsilon) * other, 0).sum()
+            assert found <= guarantee.profile(epsilon) * (1 + 1e-9) + 1e-12
+        one, other = _pair(min(guarantee.hides, 1e6))
+        assert np.maximum(one - other, 0).sum() <= 0.5 + 1e-12

@@ -144,6 +144,10 @@ def _read_csv(path, as_text, target=None):
             ]
             if odd:
                 table = pd.read_csv(path, sep=separator, **options | {"dtype": texts | dict.fromkeys(odd, str)})
+            if len(table) != _number_of_lines(path, separator) - 1:
+                raise ValueError(
+                    f"{path}: a quote is not closed, or a cell holds a line end: write each row in one line"
+                )
             table = table[columns]
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         if "out of memory" in str(error):
@@ -152,6 +156,22 @@ def _read_csv(path, as_text, target=None):
     if len(table) == 0:
         raise ValueError(f"{path}: there are no rows")
     return table
+
+
+def _number_of_lines(path, separator):
+    """Count the lines that are not blank; -1 if carriage returns end some of them only.
+
+    A quote that is not closed takes the rows that follow into its cell, and a carriage return within a cell begins a
+    row: one row would decide which others there are.
+    """
+    blank = " \t\r\n".replace(separator, "")
+    n_lines, ends = 0, set()
+    with _OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8-sig", newline="") as file:
+        for line in file:
+            n_lines += bool(line.strip(blank))
+            ends.add(line[-1])
+    has_returns = "\r" in ends and "\n" in ends
+    return -1 if has_returns else n_lines
 
 
 def _are_names(columns):

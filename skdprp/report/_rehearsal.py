@@ -58,6 +58,10 @@ from ._structure import (
 from ._walk import Flow, walk
 
 _FEW_ROWS = 64  # which show how wide rows are after a step
+_NEEDS_LABELS = (
+    "{} learns from labels before the last step, and what it will release, or let through, is not known before a fit: "
+    "report on it after its fit"
+)
 _SAMPLE = f"The sample of at most {_FEW_ROWS} rows that shows the width after {{}}"
 LAZY = "X is a dask collection, of which the number of rows is not known: give a few rows, as X.head(), and n_samples."
 _NOT_PRICED = (
@@ -287,6 +291,8 @@ def fit_transform(step, X, name=_SAMPLE):
         return X
     if is_of_library(step) or type(step) in PUBLIC:
         return step.fit(X).transform(X)
+    if get_tags(step).target_tags.required:
+        raise ValueError(_NEEDS_LABELS.format(type(step).__name__))
     return without_values(lambda: step.fit(X).transform(X), name=name.format(type(step).__name__))
 
 
