@@ -574,14 +574,14 @@ def has_rows(X):
 
 
 def chunks_with_rows(chunks):
-    """Leave out chunks, or tuples of X and others, that have no rows; of chunks without any, keep the last.
+    """Leave out tuples of X, and of what belongs to it, that have no rows; where none has any, keep the last.
 
     It is refused as any table without rows is.
     """
     last, none_yet = [], True
     for chunk in chunks:
         last = [chunk]
-        if has_rows(chunk[0] if isinstance(chunk, tuple) else chunk):
+        if has_rows(chunk[0]):
             none_yet = False
             yield chunk
     yield from last * none_yet

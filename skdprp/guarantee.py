@@ -601,8 +601,8 @@ def compose(*guarantees, delta=None, disjoint=False):
     -----
     Which rows are released may depend on earlier releases, unless a guarantee assumes otherwise; the parameters of the
     mechanisms may not: they are fixed before the first one. Every total assumes so of which the epsilon, the profile or
-    the best guess is smaller than the sums imply.
-    Deltas that include the draw of a public projection are added up, for several sketches may share one.
+    the best guess is smaller than the sums imply. Deltas that include the draw of a public projection are added up, for
+    several sketches may share one.
 
     A sketch does not know which maps its rows passed before. So neighbours at a distance are rows as they reach each
     release: behind a scaler that multiplies by 100, a change of 1 is one of 0.01 of what enters it. A total for rows as

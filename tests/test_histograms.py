@@ -327,6 +327,9 @@ def test_chunks_are_one_table():
         DPHistograms().fit_chunks([])
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         DPHistograms().fit_chunks([frame[:0]])
+    for fit in (DPHistograms().fit, lambda rows: DPHistograms().fit_chunks([rows])):
+        with pytest.raises(ValueError, match="Expected 2D array"):
+            fit(())
     with pytest.raises(ValueError, match="feature names"):
         DPHistograms().fit_chunks([frame, frame.rename(columns={"age": "years"})])
 

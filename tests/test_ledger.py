@@ -1006,6 +1006,14 @@ def test_a_limit_prints_what_is_left_for_each_part():
                     ledger.check(replace(PURE, epsilon=left + 1e-6))
 
 
+def test_a_total_of_totals_says_once_that_parameters_were_fixed():
+    with PrivacyLedger() as ledger:
+        for _ in range(2):
+            with entry(compose(PURE, PURE)):
+                pass
+    assert ledger.total()[0].guarantee.assumptions.count(FIXED_BEFORE) == 1
+
+
 def test_what_is_left_is_what_one_more_release_may_cost():
     """For all rows, and within the block of a part."""
     with PrivacyLedger() as ledger:

@@ -170,8 +170,7 @@ def _number_of_lines(path, separator):
         for line in file:
             n_lines += bool(line.strip(blank))
             ends.add(line[-1])
-    has_returns = "\r" in ends and "\n" in ends
-    return -1 if has_returns else n_lines
+    return -1 if ends >= {"\r", "\n"} else n_lines
 
 
 def _are_names(columns):

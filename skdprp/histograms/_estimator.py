@@ -179,7 +179,7 @@ class PrivateHistograms(
     def _count(self, chunks):
         """Count the values of all chunks; return the number of rows and how each column is counted, too."""
         n_samples, columns, total = 0, None, None
-        for chunk in chunks_with_rows(chunks):
+        for (chunk,) in chunks_with_rows((chunk,) for chunk in chunks):  # which may be a tuple of rows itself
             given = stand_in(chunk) if is_lazy(chunk) else chunk
             validate_schema(self, given, reset=columns is None)
             columns = self._columns(given) if columns is None else columns

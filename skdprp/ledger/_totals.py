@@ -277,7 +277,7 @@ def _total(entries, kind, delta, limit):
     exact = replace(exact, assumptions=(*exact.assumptions, *assumed))
     adaptive = _adaptive(exact, covering, limit)
     if len(covering) > 1:
-        exact = replace(exact, assumptions=(*exact.assumptions, FIXED_BEFORE))
+        exact = replace(exact, assumptions=tuple(dict.fromkeys([*exact.assumptions, FIXED_BEFORE])))
     return Total(exact, adaptive, **facts, parts=_of_parts(covering))
 
 

@@ -16,7 +16,7 @@ from .._validation import check_real, check_unmasked, is_frame, is_list, silent,
 _ERROR = 2.0**-32
 _FOURIER_ERROR, _FEW_RELEASES = 2.0**-40, 2.0**9
 LEAST_DELTA = sys.float_info.min  # stands for all that floats cannot tell from 0 but that is more
-_LEAST, _ROOT = 5e-324, 2.0**-49
+_ROOT = 2.0**-49  # of a scale, within which a root is found
 _ROWS = {Relation.REPLACE_ONE: 2, Relation.ADD_REMOVE: 1}
 
 
@@ -81,12 +81,12 @@ def calibrated(profile, delta, start):
 
     def _excess(scale):
         computed_delta = rounded_up(profile(scale))
-        distance = abs(np.log(max(computed_delta, _LEAST)) - np.log(delta))
+        distance = abs(np.log(max(computed_delta, LEAST_DELTA)) - np.log(delta))
         return distance if computed_delta > delta else -distance  # logarithms might round to another sign
 
     low, high = _around(_meets, start)
     if delta > 0:  # bisection, of fifty steps, is left with a few around a root
-        root, width = brentq(_excess, low, high, xtol=_LEAST, rtol=_ROOT, disp=False), _ROOT
+        root, width = brentq(_excess, low, high, xtol=LEAST_DELTA, rtol=_ROOT, disp=False), _ROOT
         while high - low > 2 * width * high:
             for scale in (root * (1 - width), root * (1 + width)):
                 if low < scale < high:

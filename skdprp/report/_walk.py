@@ -269,8 +269,7 @@ def _of_frozen(estimator, name, flow):
         return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or saw_labels))
     part = walk(estimator.estimator, name, flow)
     # A sketch by itself releases nothing at its fit, what has one within has released the rows of that fit.
-    sketches = part.sketches
-    if flow.maps and sketches and not has_guarantee(estimator.estimator):
+    if flow.maps and part.sketches and not has_guarantee(estimator.estimator):
         reason = _FROZEN_AFTER.format(", ".join(map_name for map_name, _ in flow.maps))
         part = replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
     return part
