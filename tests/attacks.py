@@ -58,6 +58,8 @@ Y200 = (X200[:, 0] > 0).astype(int)
 X200_UNIFORM = np.random.default_rng(0).uniform(-1, 1, size=(200, 3))
 Y200_UNIFORM = (X200_UNIFORM[:, 0] > 0).astype(int)
 THREE_CLASSES = np.digitize(X200_UNIFORM[:, 0], [-0.3, 0.3])
+X240 = np.random.default_rng(0).uniform(-1, 1, size=(240, 4))
+Y240 = (X240[:, 0] > 0).astype(int)
 X400 = np.random.default_rng(0).normal(size=(400, 4)).clip(-3, 3)
 Y400 = (X400[:, 0] > 0).astype(int)
 WORDS = np.array([["flu"], ["cold"]] * 50, dtype=object)
@@ -149,9 +151,9 @@ def amp(**options):
     return AMPClassifier(classes=[0, 1], delta=1e-6, **options)
 
 
-def private_model():
+def private_model(**options):
     """Return a private model whose labels are public."""
-    return AMPClassifier(delta=1e-6, classes=[0, 1])
+    return AMPClassifier(delta=1e-6, classes=[0, 1], **options)
 
 
 def model_of_norm_2(epsilon=1.0):

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from attacks import X12, X24_HALF, Y12, Y24, private_model, sketch
+from attacks import X12, X24_HALF, X240, Y12, Y24, private_model, sketch
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.ensemble import VotingClassifier
 from sklearn.multiclass import OneVsRestClassifier
@@ -388,24 +388,14 @@ def test_a_complex_target_in_an_array_without_dimensions_is_not_warned_of(model,
     assert told[0] == told[1]
 
 
-def _model24(**options):
-    return AMPClassifier(**{"classes": [0, 1], "delta": 1e-6} | options)
-
-
-@pytest.fixture(scope="module")
-def rows24():
-    X = np.random.default_rng(0).uniform(-1, 1, size=(240, 4))
-    return X, (X[:, 0] > 0).astype(int)
-
-
 SECRETS = ["SECRETX7", b"SECRETX7", 987654.25, Decimal("987654.25"), complex(1, 987654.25), np.datetime64("1987-06-05")]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("secret", SECRETS, ids=[type(one).__name__ for one in SECRETS])
-def test_neither_an_error_nor_a_warning_quotes_an_odd_cell(secret, rows24):
+def test_neither_an_error_nor_a_warning_quotes_an_odd_cell(secret):
     """In labels, groups and rows, of fits, plans, budgets and scores."""
-    X, y = rows24[0][:12], [0, 1] * 6
+    X, y = X240[:12], [0, 1] * 6
     odd = [*y[:3], secret, *y[4:]]
     persons = [*range(3), secret, *range(4, 12)]
     cells = X.astype(object)
@@ -413,13 +403,16 @@ def test_neither_an_error_nor_a_warning_quotes_an_odd_cell(secret, rows24):
     descent = DPSGDClassifier(classes=[0, 1], delta=1e-3, n_epochs=1)
     ridge = DPRidge(target_bounds=(0, 1), delta=1e-3, mechanism="moments")
     calls = [
-        *(lambda model=model: model.fit(X, odd) for model in (_model24(), ridge, ProductNoiseOutputPerturbation())),
-        *(lambda model=model: model.fit(cells, y) for model in (_model24(), ridge, descent)),
-        lambda: DPSearchCV(_model24(), {"max_norm": [1.0]}, n_trials=1, delta=1e-3).fit(cells, odd),
+        *(
+            lambda model=model: model.fit(X, odd)
+            for model in (private_model(), ridge, ProductNoiseOutputPerturbation())
+        ),
+        *(lambda model=model: model.fit(cells, y) for model in (private_model(), ridge, descent)),
+        lambda: DPSearchCV(private_model(), {"max_norm": [1.0]}, n_trials=1, delta=1e-3).fit(cells, odd),
         lambda: descent.fit(X, y, groups=persons),
-        lambda: privacy_report(_model24(), X, odd),
+        lambda: privacy_report(private_model(), X, odd),
         lambda: privacy_report(descent, X, y, groups=persons),
-        lambda: set_budget(_model24(), X, odd),
+        lambda: set_budget(private_model(), X, odd),
         lambda: dp_accuracy_score(odd, y, groups=persons),
         lambda: dp_confusion_matrix(odd, y, labels=[0, 1]),
         lambda: dp_roc_auc_score(y, odd, pos_label=1),

@@ -25,8 +25,10 @@ from attacks import (
     X12_4,
     X60,
     X200_UNIFORM,
+    X240,
     Y12,
     Y200_UNIFORM,
+    Y240,
     Interruption,
     in_a_context_of_its_own,
     in_fork,
@@ -961,22 +963,12 @@ def test_a_ledger_has_what_jobs_release_whatever_runs_them():
 ROW24 = Adjacency("replace_one")
 
 
-def _model24(**options):
-    return AMPClassifier(**{"classes": [0, 1], "delta": 1e-6} | options)
-
-
-@pytest.fixture(scope="module")
-def rows24():
-    X = np.random.default_rng(0).uniform(-1, 1, size=(240, 4))
-    return X, (X[:, 0] > 0).astype(int)
-
-
 @pytest.mark.filterwarnings("ignore")
-def test_blocks_do_not_reach_into_tasks_contexts_and_generators_that_outlive_them(rows24):
+def test_blocks_do_not_reach_into_tasks_contexts_and_generators_that_outlive_them():
     """An entry or a part covers what runs while its block is held, and not what only has its context."""
 
     def _fit():
-        _model24().fit(*rows24)
+        private_model().fit(X240, Y240)
 
     async def _later():
         _fit()

@@ -17,10 +17,12 @@ from attacks import (
     X24_HALF,
     X24_SMALL,
     X200_UNIFORM,
+    X240,
     X400,
     Y12,
     Y24,
     Y200_UNIFORM,
+    Y240,
     Y400,
     binary_model,
     binner_of_4,
@@ -740,20 +742,10 @@ def test_searches_within_others_cost_no_less_than_their_rows_pay():
     assert privacy_report(several.fit(X, np.arange(60) % 3)).private is None
 
 
-def _model24(**options):
-    return AMPClassifier(**{"classes": [0, 1], "delta": 1e-6} | options)
-
-
-@pytest.fixture(scope="module")
-def rows24():
-    X = np.random.default_rng(0).uniform(-1, 1, size=(240, 4))
-    return X, (X[:, 0] > 0).astype(int)
-
-
 COMPOSITES = {
-    "voting between": lambda: make_pipeline(VotingClassifier([("a", _model24())], voting="soft"), _model24()),
+    "voting between": lambda: make_pipeline(VotingClassifier([("a", private_model())], voting="soft"), private_model()),
     "side by side": lambda: make_pipeline(
-        make_union(DPScaler(delta=1e-6), DPPCA(2, delta=1e-6), PublicScaler((-1, 1))), _model24()
+        make_union(DPScaler(delta=1e-6), DPPCA(2, delta=1e-6), PublicScaler((-1, 1))), private_model()
     ),
     "columns": lambda: make_pipeline(
         ColumnTransformer(
@@ -761,14 +753,17 @@ COMPOSITES = {
             remainder="passthrough",
             sparse_threshold=0,
         ),
-        _model24(),
+        private_model(),
     ),
     "a search and a model": lambda: VotingClassifier(
-        [("a", DPSearchCV(_model24(), {"max_norm": [1.0, 2.0]}, n_trials=2, delta=1e-6)), ("b", _model24(epsilon=2.0))]
+        [
+            ("a", DPSearchCV(private_model(), {"max_norm": [1.0, 2.0]}, n_trials=2, delta=1e-6)),
+            ("b", private_model(epsilon=2.0)),
+        ]
     ),
     "a search behind a scaler": lambda: make_pipeline(
         DPScaler(epsilon=0.3, delta=1e-6),
-        FixedThresholdClassifier(_model24(), threshold=0.3),
+        FixedThresholdClassifier(private_model(), threshold=0.3),
     ),
     "two targets": lambda: MultiOutputRegressor(DPRidge(target_bounds=(0, 1), delta=1e-6)),
 }
@@ -776,9 +771,9 @@ COMPOSITES = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", COMPOSITES)
-def test_reports_of_composites_state_what_their_ledgers_add_up(name, rows24):
+def test_reports_of_composites_state_what_their_ledgers_add_up(name):
     """The total of a report is the exact one of as many entries, and its plan and budget are that of the fit."""
-    X, y = rows24
+    X, y = X240, Y240
     y = np.column_stack([y, 1 - y]) if name == "two targets" else y
     model = COMPOSITES[name]()
     if name == "voting between":
@@ -801,7 +796,7 @@ def test_a_search_over_private_bins_within_a_preprocessor_is_charged_for_the_wor
     """Names of parameters reach the remainder of a ColumnTransformer; each row is in so many training sets."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.uniform(size=240), "b": rng.normal(size=240), "c": rng.choice(list("xyz"), 240)})
-    model = make_pipeline(make_table_preprocessor({"a": (0, 1)}, epsilon=0.3), _model24())
+    model = make_pipeline(make_table_preprocessor({"a": (0, 1)}, epsilon=0.3), private_model())
     grid = {"pipeline__columns__remainder__epsilon": [0.1, 0.9], "ampclassifier__epsilon": [0.5, 2.0]}
     for cv, n_fits in ((KFold(2), 1), (RepeatedKFold(n_splits=2, n_repeats=2, random_state=0), 2)):
         with PrivacyLedger() as ledger:
@@ -814,19 +809,25 @@ def test_a_search_over_private_bins_within_a_preprocessor_is_charged_for_the_wor
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_steps_of_the_winner_of_a_search_that_are_frozen_before_another_model_count_as_the_search(rows24):
+def test_steps_of_the_winner_of_a_search_that_are_frozen_before_another_model_count_as_the_search():
     """A scaler that was chosen by scores costs what the search did, and not its own epsilon."""
     search = DPSearchCV(
-        make_pipeline(DPScaler(), _model24()), {"dpscaler__epsilon": [0.1, 0.2]}, n_trials=2, epsilon=0.7, delta=1e-6
-    ).fit(*rows24)
-    model = make_pipeline(FrozenEstimator(search.best_estimator_[0]), _model24(epsilon=1.0)).fit(*rows24)
+        make_pipeline(DPScaler(), private_model()),
+        {"dpscaler__epsilon": [0.1, 0.2]},
+        n_trials=2,
+        epsilon=0.7,
+        delta=1e-6,
+    ).fit(X240, Y240)
+    model = make_pipeline(FrozenEstimator(search.best_estimator_[0]), private_model(epsilon=1.0)).fit(X240, Y240)
     report = privacy_report(model)
     assert [step.guarantee.epsilon for step in report.steps] == [0.7, 1.0]
     assert 1.0 < report.total.epsilon <= 1.7
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_learns_from_private_predictions_without_noise_has_no_total(rows24):
+def test_what_learns_from_private_predictions_without_noise_has_no_total():
     """Predictions of private weights for private rows are no release."""
-    model = make_pipeline(VotingClassifier([("a", _model24())], voting="soft"), LogisticRegression()).fit(*rows24)
+    model = make_pipeline(VotingClassifier([("a", private_model())], voting="soft"), LogisticRegression()).fit(
+        X240, Y240
+    )
     assert privacy_report(model).total is None
