@@ -524,6 +524,7 @@ def clip_rows(X, max_norm, *, copy=True):
     norms are taken. Without `copy`, X itself is returned where it is all of that already, and nobody writes into it.
     Rows that are not finite are refused.
     """
+    given = X
     if sp.issparse(X):
         X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
         X.sum_duplicates()
@@ -534,7 +535,7 @@ def clip_rows(X, max_norm, *, copy=True):
     limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)
     if (norms <= limit).all():
         return X
-    X = X if copy else X.copy()
+    X = X.copy() if X is given else X
     is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
     if is_huge.any():
         with config_context(assume_finite=False):

@@ -149,7 +149,7 @@ class PrivacyLoss:
         Parameters
         ----------
         epsilon : float
-            Bound on the privacy loss, in nats, at least 0.
+            Epsilon of the guarantee, in nats, at least 0.
 
         Returns
         -------

@@ -26,9 +26,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, LazyTransformerMixin, PrivateMoment
         Number of components; None keeps all. `explained_variance_` tells how many stand out of the noise; what is then
         chosen by it depends on this release, and only a ledger has a total of both.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row.
+        Privacy of one row: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus `delta`.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
+        The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     max_norm : float, default=1.0
         Norm to which longer rows are clipped, in fit and in transform. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"

@@ -138,7 +138,7 @@ class PrivacyWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Which pairs of inputs cannot be told apart: the neighbours.
+    """Which pairs of inputs a guarantee is about: the neighbours.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ class PrivacyGuarantee:
         that only a bounded change of the row is hidden. A program has to look at both. A replaced person covers a row
         of it that is replaced, see :func:`compose`. Any other text, such as "one household", is a unit of its own.
     adjacency : Adjacency or None, default=None
-        Which pairs of inputs cannot be told apart: with `unit`, what is hidden.
+        Which pairs of inputs it is about: with `unit`, what is hidden.
     per : {"fit", "transform"} or None, default=None
         At which call it happens anew, and costs privacy anew: each fit of a private model, each transform of a sketch.
         None if nobody said so, and for a total.
@@ -426,7 +426,7 @@ class PrivacyGuarantee:
         Parameters
         ----------
         epsilon : float
-            Bound on the privacy loss, in nats, at least 0.
+            Epsilon of the guarantee, in nats, at least 0.
 
         Returns
         -------

@@ -322,7 +322,7 @@ def dp_r2_score(y_true, y_pred, *, target_bounds, epsilon=1.0, groups=None):
     -------
     PrivateScore
         `released` are the sums of squared errors, of targets less the middle of the bounds, and of their squares, in
-        units of the target; the mean squared error is the first of them by the number of rows.
+        units of the target, all with noise; the first, divided by the number of rows, is the mean squared error.
 
     Raises
     ------

@@ -553,9 +553,10 @@ class DPMoments(PrivateMoments):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row with its targets.
+        Privacy of one row and its targets: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus
+        `delta`.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
+        The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     max_norm : float, default=1.0
         Norm to which longer rows are clipped. A public choice, never read from the data.
     target_bounds : tuple (low, high), array-like of shape (n_targets, 2) or None, default=None

@@ -131,15 +131,23 @@ def half_sums(counts):
     digit of fewer than 2^36 counts has a norm below 2^24, and that makes 2^-8. Other orders of the same operations,
     and twiddle factors with more errors, have a factor of 100 and more to spare.
     """
-    size = len(counts)
-    n_points = 2 ** int(np.ceil(np.log2(2 * size)))
-    kernel = fft.rfft(coefficients(size), n_points)
+    upper, lower = (np.rint(_convolve(coefficients, digits)) for digits in np.divmod(counts.astype(np.float64), _DIGIT))
+    return (lower + _DIGIT * upper) / _UNIT  # below 2^48, in units of 1 / 4096: exact
 
-    def _times(digits):
-        return np.rint(fft.irfft(fft.rfft(digits, n_points) * kernel, n_points)[:size])
 
-    upper, lower = np.divmod(counts.astype(np.float64), _DIGIT)
-    return (_times(lower) + _DIGIT * _times(upper)) / _UNIT  # below 2^48, in units of 1 / 4096: exact
+def _convolve(series, values):
+    """Convolve values with the first numbers of a series, and return as many."""
+    n_points = _n_points(len(values))
+    return fft.irfft(fft.rfft(values, n_points) * _transform(series, len(values)), n_points)[: len(values)]
+
+
+@lru_cache(maxsize=8)
+def _transform(series, size):
+    return fft.rfft(series(size), _n_points(size))
+
+
+def _n_points(size):
+    return 2 ** int(np.ceil(np.log2(2 * size)))
 
 
 @lru_cache(maxsize=16)
@@ -156,7 +164,7 @@ def _other_half(size):
 
 def prefix_sums(halves):
     """Sums of the counts of the first cells, from noisy ``C counts``."""
-    return fftconvolve(_other_half(len(halves)), halves)[: len(halves)]
+    return _convolve(_other_half, halves)
 
 
 @lru_cache(maxsize=64)

@@ -148,7 +148,7 @@ class Total:
     missing : dict of str to int
         How many releases of each estimator have no guarantee for these neighbours: then there is no total.
     neighbours : str
-        What cannot be told apart.
+        The neighbours of the total.
     reason : str, default=""
         Why there is no total.
     n_of_parts : int, default=0

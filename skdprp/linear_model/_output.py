@@ -48,9 +48,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row.
+        Privacy of one row: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus `delta`.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2. With ``radius="gamma"`` it may be 0.
+        The probability that is added, see `epsilon`; None is 1 / n_samples**2. With ``radius="gamma"`` it may be 0.
     C : float or "auto", default="auto"
         Inverse of the penalty, as in LogisticRegression: the objective is the sum of the losses plus
         ``|w|**2 / (2 C)``, with the intercept penalised. "auto" depends on the numbers of rows, features and classes,

@@ -58,7 +58,7 @@ class ProjectionNoise:
 
 
 class DPRidge(RegressorMixin, PrivateMoments):
-    """Private linear regression: rows and targets are protected, and every penalty costs the same.
+    """Private linear regression; rows and targets are protected.
 
     Replaces Ridge and LinearRegression. Rows longer than `max_norm` and targets outside `target_bounds` are clipped,
     and predictions lie within these bounds, too.
@@ -69,9 +69,10 @@ class DPRidge(RegressorMixin, PrivateMoments):
         Least and largest value of the targets, one pair for all or one for each. A public choice, **never read from the
         data**: of house prices, what any house may cost.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row with its targets.
+        Privacy of one row and its targets: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus
+        `delta`.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
+        The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     alpha : float or "auto", default="auto"
         Penalty, as in Ridge, of regressions on moments. "auto" is computed from the released moments and what is known
         of their noise; a descent stops early instead. A penalty that suits data without noise, such as the 1.0 of

@@ -24,7 +24,7 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats; may be negative.
+        Epsilon of the guarantee, in nats; may be negative.
     scale : float
         Standard deviation of the noise of each coordinate.
     sensitivity : float, default=1.0
@@ -85,7 +85,7 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats.
+        Epsilon of the guarantee, in nats.
     scale : float
         Scale b of the noise of each number.
     sensitivity : float, default=1.0

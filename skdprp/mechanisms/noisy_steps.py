@@ -34,7 +34,7 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats, at least 0.
+        Epsilon of the guarantee, in nats, at least 0.
     scale : float
         Standard deviation of the noise of each coordinate.
     sensitivity : float, default=1.0

@@ -44,7 +44,7 @@ def objective_perturbation_profile(
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats.
+        Epsilon of the guarantee, in nats.
     scale : float
         Standard deviation of each coordinate of b.
     lipschitz : float, default=1.0
@@ -187,7 +187,7 @@ def product_perturbation_profile(
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats.
+        Epsilon of the guarantee, in nats.
     scale : float
         Scale s of the radius of the perturbation.
     n_dims : int
@@ -269,7 +269,7 @@ def softmax_perturbation_profile(
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats.
+        Epsilon of the guarantee, in nats.
     scale : float
         Standard deviation of each coordinate of the perturbation b, an array of all weights of all classes.
     n_classes : int

@@ -20,7 +20,7 @@ def private_search_profile(epsilon, *, n_trials, trial_epsilon, trial_delta, tri
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats, at least 0.
+        Epsilon of the guarantee, in nats, at least 0.
     n_trials : float
         Mean m of the Poisson variable. N is drawn given that it is not 0, so that ``m / (1 - e^-m)`` trials run on
         average.
@@ -88,7 +88,7 @@ def searched_profile(epsilon, *, n_trials, trial_distance, losses):
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats, at least 0.
+        Epsilon of the guarantee, in nats, at least 0.
     n_trials : float
         Mean of the Poisson variable, see :func:`private_search_profile`.
     trial_distance : float

@@ -183,7 +183,7 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats; may be negative.
+        Epsilon of the guarantee, in nats; may be negative.
     scale : float
         Scale s of the radius.
     sensitivity : float, default=1.0

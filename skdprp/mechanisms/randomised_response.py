@@ -41,7 +41,7 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats.
+        Epsilon of the guarantee, in nats.
     epsilon0 : float
         Privacy loss of one bit, which is flipped with probability ``1 / (1 + e^epsilon0)``.
     n_bits : int

@@ -38,7 +38,7 @@ def secret_projection_profile(
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats; may be negative.
+        Epsilon of the guarantee, in nats; may be negative.
     scale : float
         Standard deviation of the noise of each number.
     n_components : int

@@ -33,7 +33,7 @@ def thresholded_counts_profile(epsilon, *, scale, threshold, sensitivity, n_colu
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats.
+        Epsilon of the guarantee, in nats.
     scale : float
         Standard deviation of the noise of each count.
     threshold : float

@@ -104,10 +104,11 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
     n_samples : int or None, default=None
         Number of rows at the fit, where `X` and `y` have a few of them only, as of a table that is read in parts.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row, or person, in all steps together.
+        Privacy of one row, or person, in all steps together: with a neighbour, an outcome is at most exp(epsilon) times
+        as probable, plus `delta`.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2, of persons the same of their number, or what
-        it was if the only step is a sketch.
+        The probability that is added, see `epsilon`; None is 1 / n_samples**2, of persons the same of their number, or
+        what it was if the only step is a sketch.
 
     Returns
     -------

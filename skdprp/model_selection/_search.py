@@ -235,9 +235,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     ----------
     estimator : estimator
         A private model, or a Pipeline of data-independent steps and private ones that ends in it. None may be private
-        and frozen: what was fitted before goes before the search. The search sets epsilon, delta, adjacency and
-        ``noise="auto"`` of all private steps: the epsilons that they have now are the ratio in which the steps of one
-        pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
+        and frozen: what was fitted before goes before the search. The search sets epsilon, delta and adjacency of all
+        private steps, and replaces ``noise="auto"`` by ``"gaussian"``: the epsilons that they have now are the ratio in
+        which the steps of one pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
     param_grid : dict or list of dict
         Names of parameters and lists of values, as in GridSearchCV, from which each trial draws a candidate, all with
         equal probability. A public choice. Steps and whole models may be values, but none that is fitted.
@@ -246,9 +246,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         Mean number of trials, of a Poisson variable given that it is not 0. Noise is about 1.3, 2 and 3 times that of a
         single fit for 3, 10 and 20, at epsilon = 1.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row in the search as a whole.
+        Privacy of one row in the search as a whole: with a neighbour, an outcome is at most exp(epsilon) times as
+        probable, plus `delta`.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
+        The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"} or None, default=None
         What is best. None is accuracy for classifiers and the squared error for regressors. Where one class is rare,
         a model that never predicts it has a high accuracy, and may win: take "neg_log_loss" then. It needs more rows,

@@ -110,9 +110,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row.
+        Privacy of one row: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus `delta`.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
+        The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     hidden_layer_sizes : int or array-like of int, default=()
         Widths of the hidden layers; none is a linear model, logistic or multinomial.
     activation : {"relu", "tanh", "logistic"}, default="relu"

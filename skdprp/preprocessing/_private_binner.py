@@ -50,9 +50,9 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     encode : {"onehot", "ordinal"}, default="onehot"
         A column for each bin, with a single 1 for each value; or the number of the bin, from 0.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row.
+        Privacy of one row: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus `delta`.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
+        The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         With "replace_one", neighbours differ in one row, which another one replaces. With "add_remove", it is
         present or blank: another guarantee, at less noise. The number of places for rows is public in both.

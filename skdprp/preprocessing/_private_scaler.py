@@ -31,9 +31,9 @@ class DPScaler(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
         Least and largest value of all columns, or of some by their names: public, never read from the data. None takes
         numbers of any size, see :class:`~skdprp.DPHistograms`.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row.
+        Privacy of one row: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus `delta`.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
+        The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         With "replace_one", neighbours differ in one row, which another one replaces. With "add_remove", it is
         present or blank: another guarantee, at less noise. The number of places for rows is public in both.

@@ -56,7 +56,7 @@ def make_table_preprocessor(
     drop : list of names, default=()
         Columns to leave out: identifiers, names, what no model needs.
     epsilon : float or None, default=None
-        Bound on the privacy loss of one row in :class:`~skdprp.DPBinner`, which finds bins and frequent categories of
+        Privacy of one row in :class:`~skdprp.DPBinner`, see its `epsilon`, which finds bins and frequent categories of
         all columns that are not named, and bins of those with `bounds`, unless they are scaled.
         :func:`~skdprp.set_budget` sets it, together with that of the model. None releases nothing: columns that are not
         named are an error, and bins between bounds have equal width.

@@ -120,11 +120,12 @@ class DPRandomProjection(AdditiveSketch):
     n_components : int, default=256
         Number k of components of a sketch. The identity has as many as features.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row in one release.
+        Privacy of one row in one release: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus
+        `delta`.
     delta : float, default=1e-6
-        What is added to the bound by `epsilon`. Not used by Laplace noise, for which it is 0.
+        The probability that is added, see `epsilon`. Not used by Laplace noise, for which it is 0.
     max_change : float, default=1.0
-        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        Size beta of the change that is covered; how well it is hidden, `epsilon` says. A public choice, never read from
         the data.
     adjacency : {"l1", "l2"}, default="l1"
         Which distance; "l1" covers a change of one coordinate by `max_change`.
@@ -245,11 +246,12 @@ class DPOPORP(AdditiveSketch):
     n_components : int, default=256
         Number k of bins. With more bins than features, X is padded with zeros.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row in one release.
+        Privacy of one row in one release: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus
+        `delta`.
     delta : float, default=1e-6
-        What is added to the bound by `epsilon`. Not used by Laplace noise, for which it is 0.
+        The probability that is added, see `epsilon`. Not used by Laplace noise, for which it is 0.
     max_change : float, default=1.0
-        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        Size beta of the change that is covered; how well it is hidden, `epsilon` says. A public choice, never read from
         the data.
     adjacency : {"l1", "l2"}, default="l1"
         Which distance; "l1" covers a change of one coordinate by `max_change`.

@@ -27,12 +27,13 @@ class iDPSignRP(SignSketch):
     n_components : int, default=256
         Number k of bits of a sketch.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row in one release, with the noise parameters held fixed.
+        Privacy of one row in one release, with the noise parameters held fixed: with a neighbour, an outcome is at most
+        exp(epsilon) times as probable, plus `delta`.
     delta : float, default=1e-6
-        What is added to the bound by `epsilon`. Not used by method "rr", for which it is 0.
+        The probability that is added, see `epsilon`. Not used by method "rr", for which it is 0.
     max_change : float, default=1.0
-        Distance beta within which two rows cannot be told apart: l1, or the change of one coordinate for method "rr"
-        with projection "oporp". A public choice, never read from the data.
+        Size beta of the change that is covered, and which `epsilon` hides more or less: l1, or of one coordinate for
+        method "rr" with projection "oporp". A public choice, never read from the data.
     method : {"gaussian", "rr"}, default="gaussian"
         Noise before the sign, or randomised response after it.
     projection : {"rademacher", "gaussian", "uniform", "very_sparse", "oporp"}, default="rademacher"

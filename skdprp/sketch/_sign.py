@@ -233,11 +233,13 @@ class DPSignRP(FlippedSignSketch):
     n_components : int, default=256
         Number k of bits of a sketch.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row in one release.
+        Privacy of one row in one release: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus
+        `delta`.
     delta : float, default=0.0
-        What is added to the bound by `epsilon`; with `min_norm`, at least 1e-9. A small one allows far fewer flips.
+        The probability that is added, see `epsilon`; with `min_norm`, at least 1e-9. Even a small one allows far fewer
+        flips.
     max_change : float, default=1.0
-        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        Size beta of the change that is covered; how well it is hidden, `epsilon` says. A public choice, never read from
         the data.
     adjacency : {"coordinate", "l1"}, default="l1"
         Which distance; "coordinate" is for one coordinate that changes by `max_change`. It needs fewer flips where W is
@@ -451,9 +453,9 @@ class DPSignOPORP(FlippedSignSketch):
     n_components : int, default=256
         Number k of bits of a sketch, a multiple of `n_repeats`.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row in one release.
+        Privacy of one row in one release: with a neighbour, an outcome is at most exp(epsilon) times as probable.
     max_change : float, default=1.0
-        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        Size beta of the change that is covered; how well it is hidden, `epsilon` says. A public choice, never read from
         the data.
     adjacency : {"coordinate", "l1", "l2"}, default="coordinate"
         Which distance. With "coordinate" one coordinate may change by `max_change`; rows that differ in several
