@@ -79,7 +79,7 @@ def test_a_value_that_fills_bins_has_one_for_itself(silenced_noise):
     frame = table()
     binner = DPBinner(8, **SURE).fit(frame)
     names = [name for name in binner.get_feature_names_out() if name.startswith("gain")]
-    assert names[0] == "gain_(-inf, 0]" and names[1].startswith("gain_(0, ") and names[-1] == "gain_nan"
+    assert names[0] == "gain_(-inf, 0]" and names[1].startswith("gain_(0, ") and names[-1] == "gain_unused_nan"
     rows = binner.transform(frame).toarray()[:, list(binner.get_feature_names_out()).index("gain_(-inf, 0]")]
     assert np.array_equal(rows, frame["gain"] == 0)
 
@@ -106,9 +106,34 @@ def test_bins_are_those_of_a_public_binner_with_the_released_edges():
     frame = table()[["age", "income", "gain"]]
     binner = DPBinner(6, delta=1e-6, sparse_output=False).fit(frame)
     public = PublicBinner(edges=list(binner.bin_edges_), sparse_output=False).fit(frame)
-    is_used = ["unused" not in name for name in binner.get_feature_names_out()]
+    is_used = [name.endswith("_nan") or "unused" not in name for name in binner.get_feature_names_out()]
     assert np.array_equal(binner.transform(frame)[:, is_used], public.transform(frame))
     assert not binner.transform(frame)[:, np.logical_not(is_used)].any()
+
+
+def test_missing_values_have_a_bin_where_noise_tells_that_there_are_some():
+    """Elsewhere they go where the median is, or the most frequent category: a weight of no row is noise alone."""
+    frame = table(20_000)
+    whole = frame.assign(income=frame["income"].fillna(20_000.0), town=frame["town"].fillna("York"))
+    empty = pd.DataFrame([[None] * 4], columns=frame.columns).astype(frame.dtypes.replace("int64", "float64"))
+    for encode in ("onehot", "ordinal"):
+        binner = DPBinner(8, encode=encode, sparse_output=False, delta=1e-6)
+        some, none = clone(binner).fit(frame), clone(binner).fit(whole)
+        assert [place is None for place in some.missing_bins_] == [False, True, False, True]
+        assert None not in none.missing_bins_
+        middle = pd.DataFrame({name: [none.histograms_.quantile(name, 0.5)] for name in ("age", "income", "gain")})
+        middle["town"] = "York"
+        assert np.array_equal(none.transform(empty), none.transform(middle))
+        own, taken = some.transform(empty)[0], none.transform(empty)[0]
+        if encode == "ordinal":
+            assert own[[1, 3]].tolist() == [8, 21] and taken[[1, 3]].tolist() == none.missing_bins_[1::2]
+        else:
+            names = some.get_feature_names_out()
+            assert set(names[own == 1]) >= {"income_nan", "town_nan"}
+            assert not {"income_nan", "town_nan"} & set(none.get_feature_names_out())
+            assert not taken[[name.endswith("unused_nan") for name in none.get_feature_names_out()]].any()
+    listed = DPBinner(categories={"town": ["York", "Hull", "Leeds"]}, delta=1e-6).fit(whole)
+    assert listed.missing_bins_[-1] is None  # nothing is released of it
 
 
 @pytest.mark.parametrize("encode", ["onehot", "ordinal"])
@@ -198,7 +223,7 @@ def test_rows_are_treated_one_by_one_in_every_form():
     numbers = frame[["age", "gain"]].to_numpy()
     plain = DPBinner(6, delta=1e-6).fit(numbers)
     assert (plain.transform(sp.csr_array(numbers)) != plain.transform(numbers)).nnz == 0
-    assert plain.get_feature_names_out()[-1] == "x1_nan"
+    assert plain.get_feature_names_out()[-1] == "x1_unused_nan"
 
 
 def test_names_that_look_alike_are_quoted():

@@ -10,12 +10,13 @@ from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, stand
 from .._recording import in_plan
 from .._validation import Interval, StrOptions, silent, validate_schema, without_values
 from ..histograms import PrivateHistograms
+from ..histograms._cells import column_norm
 from ..histograms._columns import codes
 from ..histograms._estimator import HISTOGRAMS_CONSTRAINTS, values_of
 from ..histograms._release import NumberHistogram
 from ._binner import one_hot, places_between
 
-_LEAST_SHARE = 4.0  # standard deviations of the noise of a cumulative count, of which a bin has at least half
+_LEAST_SHARE = 4.0  # standard deviations of the noise of a count, of which a bin at quantiles has at least half
 _FEWEST = 5  # bins at quantiles between bounds, below which those of equal width are better: benchmarks/bench_bounds.py
 _TINY = np.finfo(np.float64).tiny  # where the cell of 0 ends
 
@@ -71,6 +72,9 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     n_bins_ : ndarray of shape (n_features,)
         Number of bins of each column, with those of infrequent categories and of missing values, and those that are not
         used. It does not depend on the rows.
+    missing_bins_ : list of int or None
+        For each column in which noise does not tell whether values are missing, the bin that takes them: that of the
+        median, or of the most frequent category. None where missing values have the last bin.
     max_norm_ : float
         Norm of each one-hot row, or the largest norm of a row of numbers of bins.
     histograms_ : Histograms
@@ -100,6 +104,10 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     Edges are the roundest numbers within a standard deviation, and bins that came out with less than half of their
     share are united with a neighbour. Categories that are not among the released ones have one bin together.
 
+    A bin in which no row of the fit is gets a weight of noise alone from a model. So missing values have a bin of their
+    own only where their released number is at least 4 standard deviations of its noise, or is not released, as where
+    categories are listed.
+
     How many columns come out follows from the parameters, and not from the release: bins that are not used are columns
     of zeros. If it did, the noise of this release would decide how a model that follows is calibrated, and no sum of
     privacy losses that are fixed beforehand would cover both.
@@ -114,7 +122,7 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     >>> binner.guarantee_
     (1.0, 1e-06)-DP, one row replaced
     >>> binner.get_feature_names_out()[[4, 5, 6, 7, -2, -1]].tolist()
-    ['age_nan', 'town_Hull', 'town_York', 'town_unused_2', 'town_infrequent', 'town_nan']
+    ['age_unused_nan', 'town_Hull', 'town_York', 'town_unused_2', 'town_infrequent', 'town_unused_nan']
     >>> binner.transform(table).shape, round(binner.max_norm_, 3)
     ((200000, 27), 1.414)
     """
@@ -157,7 +165,7 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
 
     def _learn(self, histograms):
         """Find edges at quantiles, and categories that were released."""
-        self.bin_edges_, self.categories_, n_bins = [], [], []
+        self.bin_edges_, self.categories_, self.missing_bins_, n_bins = [], [], [], []
         for column in histograms.columns:
             # Missing values have a bin in each column, and infrequent categories in theirs; some may not be used.
             if isinstance(column, NumberHistogram):
@@ -171,6 +179,7 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
                 n_of_column = self.max_categories + 2
             self.bin_edges_.append(edges)
             self.categories_.append(kept)
+            self.missing_bins_.append(_bin_of_missing(column, edges, kept, histograms.scale))
             n_bins.append(n_of_column)
         self.n_bins_ = np.array(n_bins)
         self._fitted_as = self.encode
@@ -204,11 +213,13 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
             for edges, categories, values in learned
         ]
         # Those for missing and infrequent ones come last, behind the bins that are not used.
-        moved = (
-            np.where(numbers < n_used, numbers, numbers + n_unused)
-            for numbers, (n_used, n_unused) in zip(places, self._n_used(), strict=True)
-        )
-        places = np.column_stack(list(moved))
+        moved = []
+        for numbers, of_missing, n_bins, (n_used, n_unused) in zip(
+            places, self.missing_bins_, self.n_bins_, self._n_used(), strict=True
+        ):
+            numbers = np.where(numbers < n_used, numbers, numbers + n_unused)
+            moved.append(numbers if of_missing is None else np.where(numbers == n_bins - 1, of_missing, numbers))
+        places = np.column_stack(moved)
         if in_plan():  # one bin after the other, so that no column is constant
             places = np.arange(len(places))[:, None] % [n_used for n_used, _ in self._n_used()]
         return self._of_places(places)
@@ -230,8 +241,8 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
         if self._fitted_as == "ordinal":
             return names
         named = []
-        for name, edges, categories, (n_used, n_unused) in zip(
-            names, self.bin_edges_, self.categories_, self._n_used(), strict=True
+        for name, edges, categories, of_missing, (n_used, n_unused) in zip(
+            names, self.bin_edges_, self.categories_, self.missing_bins_, self._n_used(), strict=True
         ):
             if edges is None:
                 bins = [*map(str, categories), "infrequent", "nan"]
@@ -239,6 +250,8 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
                     bins = [*map(repr, categories), "infrequent", "nan"]  # in quotes they differ
             else:
                 bins = _names_between(edges)
+            if of_missing is not None:
+                bins[-1] = "unused_nan"
             bins[n_used:n_used] = [f"unused_{place}" for place in range(n_used, n_used + n_unused)]
             named += [f"{name}_{values}" for values in bins]
         return np.array(named, dtype=object)
@@ -281,6 +294,19 @@ def _edges_at_quantiles(histogram, n_bins):
         below = np.array([0.0, *sums[np.searchsorted(cells, kept)], sums[-1]])
         kept.pop(int(np.argmin(below[2:] - below[:-2])))
     return np.concatenate([[-np.inf], kept, [np.inf]])
+
+
+def _bin_of_missing(column, edges, categories, scale):
+    """Bin that takes missing values where noise may have made up their number; None where they have their own."""
+    if edges is not None:
+        if column.missing >= _LEAST_SHARE * scale / column_norm(len(column.cells)):
+            return None
+        (median,) = column.quantiles([0.5])
+        return int(places_between(edges, median))
+    if column.missing is None or column.missing >= _LEAST_SHARE * scale or not categories:
+        return None
+    counts = dict(zip(column.categories, column.counts, strict=True))
+    return int(np.argmax([counts[category] for category in categories]))
 
 
 def _roundest(low, middle, high):
