@@ -1124,7 +1124,7 @@ def test_a_step_that_is_refused_says_that_those_before_it_are_paid_and_how_to_en
         ):
             raise AssertionError("It was released.")
     assert [one.estimator for one in ledger.entries] == ["DPBinner"]
-    assert paid in str(second.value) and str(second.value).endswith(cure)
+    assert paid in str(second.value) and cure in str(second.value)
     assert paid not in str(third.value)  # it was entered at once
 
 

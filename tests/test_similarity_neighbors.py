@@ -386,7 +386,11 @@ OF_BITS = SketchNeighbors(2).fit(SIGNS.transform(ROWS), sketch=SIGNS)
     ("call", "error", "message"),
     [
         (lambda: SketchNeighbors().fit(np.ones((3, 4))), TypeError, "Pass the fitted sketch"),
-        (lambda: SketchNeighbors().fit(np.ones((3, 4)), sketch=iDPSignRP(4).fit(ROWS)), TypeError, "iDPSignRP is no"),
+        (
+            lambda: SketchNeighbors().fit(np.ones((3, 4)), sketch=iDPSignRP(4).fit(ROWS)),
+            TypeError,
+            "search bits by HammingNeighbors",
+        ),
         (
             lambda: SketchNeighbors().fit(np.ones((3, 4)), sketch=make_pipeline(PublicScaler((0, 2)), SKETCH)),
             TypeError,

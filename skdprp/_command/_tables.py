@@ -123,7 +123,7 @@ def _read_csv(path, as_text, target=None):
             told = f"the first line must hold the names of the {len(columns)} columns, and some of it is no name"
             raise ValueError(f"{path}: {told} but a number or empty")
         if target is not None and target not in columns:
-            raise ValueError(f"{path}: no column {target!r} among the {len(columns)}")
+            raise ValueError(f"{path}: no column {target!r} among the {len(columns)} that the first line names")
         with warnings.catch_warnings():
             # Rows with more cells than the header has warn, and would say how many columns there are, and which.
             warnings.simplefilter("error", pd.errors.ParserWarning)

@@ -16,7 +16,8 @@ _ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may see
 LIMIT_FOR_SKETCHES = "ledger.limit(..., adjacency=sketch.guarantee_.adjacency)"  # of the fitted sketch
 _PAID_BEFORE = (
     "If it is a step of a pipeline, those before it may already be paid: enter a pipeline at once, `with "
-    "skdprp.ledger.entry(privacy_report(model, X, y)): model.fit(X, y)`."
+    "skdprp.ledger.entry(privacy_report(model, X, y)): model.fit(X, y)`. In a search or a cross-validation pass "
+    "error_score='raise', or scikit-learn goes on with scores of nan."
 )
 _NAMES_NO_PART = "It names no part, and counts for all rows: `with ledger.part(NAME):` where it sees one part alone."
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0

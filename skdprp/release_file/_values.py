@@ -191,7 +191,8 @@ def described(value, arrays):
         if kind.holds(value):
             return {name: described(kind.parts(value), arrays)}
     dtype = f" of {value.dtype}" if isinstance(value, np.ndarray) else ""  # and no cell, which a step may have learnt
-    raise TypeError(f"A file of a model has no room for {type(value).__name__}{dtype}.")
+    kind = f"{type(value).__name__}{dtype}"
+    raise TypeError(f"A file of a model has no room for {kind}: save what follows it alone, such as model[-1].")
 
 
 def restored(value, arrays):

@@ -49,9 +49,9 @@ from ._search import of_any_draw
 from ._structure import (
     all_steps,
     branches,
+    fitted_before,
     has_guarantee,
     has_own_constructor,
-    holds_fitted,
     is_of_library,
     is_private,
 )
@@ -71,9 +71,13 @@ _NOT_PRICED = (
 _RECORDED = (
     "{} is reported after its fit, which records folds and candidates: before, nobody knows what it will cost, and no "
     "budget can be set. Use DPSearchCV instead, which searches under one epsilon and delta that are fixed before; or "
-    "set the budget of the model without a search."
+    "set the budget of the model without a search. Where it searches over a sketch, sketch once, then search and learn "
+    "on the sketches, which costs nothing more."
 )
-_FITTED_BEFORE = "{} holds what was fitted before, which a fit to come may publish: report it after that fit."
+_FITTED_BEFORE = (
+    "{} holds what was fitted before, {}, which a fit to come may publish: pass clone(model), or report it after that "
+    "fit."
+)
 _MOST_SAMPLES = 2**53
 _ONE_AT_A_TIME = [RLock()]  # of two that silence warnings, the first to end would let those of the other be heard
 _NO_LABELS = "Give y, of all rows: {} lists no classes, and takes them from it."
@@ -234,9 +238,10 @@ def _check_holds_no_fits(estimator):
     """Refuse what clones would forget, but for composites and models of this library, which fit clones themselves."""
     if type(estimator) is FrozenEstimator or is_of_library(estimator):
         return
+    _refuse_searches(estimator, False)
     parts = [part for _, part in (*getattr(estimator, "steps", ()), *branches(estimator)) if hasattr(part, "fit")]
-    if not parts and holds_fitted(estimator):
-        raise ValueError(_FITTED_BEFORE.format(type(estimator).__name__))
+    if not parts and (fitted := fitted_before(estimator)) is not None:
+        raise ValueError(_FITTED_BEFORE.format(type(estimator).__name__, type(fitted).__name__))
     for part in parts:
         _check_holds_no_fits(part)
 

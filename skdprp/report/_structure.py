@@ -162,10 +162,10 @@ def holds_private(estimator):
     return any(has_guarantee(one) or is_of_library(one) for one in held)
 
 
-def holds_fitted(estimator):
-    """Whether parameters of an estimator are, or hold, estimators that are fitted: it clones those that it fits."""
+def fitted_before(estimator):
+    """What parameters of an estimator are, or hold, that is fitted, or None: it clones those that it fits."""
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else vars(estimator)
-    return fitted_among(parameters.values()) is not None
+    return fitted_among(parameters.values())
 
 
 def fitted_among(things):

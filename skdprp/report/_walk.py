@@ -68,9 +68,9 @@ from ._structure import (
     COMPOSITES,
     all_held,
     branches,
+    fitted_before,
     guarantee_shown,
     has_guarantee,
-    holds_fitted,
     holds_private,
     is_ensemble,
     is_of_library,
@@ -323,7 +323,7 @@ def _of_branches(estimator, steps, name, flow):
         # Where some labels are in common, which makes more rows than there were: a ColumnTransformer refuses them.
         if isinstance(estimator, FeatureUnion) and not all(out.released for out in flows):
             part = replace(part, not_covered=(*part.not_covered, f"{name} {_JOINS}"), is_known=False)
-    if type(estimator) is not FeatureUnion and holds_fitted(estimator):  # of which it fitted clones
+    if type(estimator) is not FeatureUnion and fitted_before(estimator) is not None:  # of which it fitted clones
         part = replace(part, assumed=(*part.assumed, _NOT_PICKLED.format(name)))
     if is_ensemble(estimator) and part.charges:  # some compute labels of dask by themselves
         part = replace(part, assumed=(*part.assumed, SAME_ORDER))
@@ -399,7 +399,7 @@ def _of_leaf(estimator, name, flow):
 
 def _of_step(estimator, name, flow):
     kind = type(estimator).__name__
-    is_fitted = holds_fitted(estimator)
+    is_fitted = fitted_before(estimator) is not None
     keeps = is_search(estimator) and hasattr(estimator, "best_estimator_") and not has_refit(estimator)
     if flow.released and (is_fitted or keeps or getattr(estimator, "warm_start", False)):
         part = _uncovered(name, kind, _FITTED_BEFORE if is_fitted else _KEEPS if keeps else _GOES_ON)

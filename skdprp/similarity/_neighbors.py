@@ -189,7 +189,8 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
                 " Pass the sketch alone, pipeline[-1], and queries as they reach it, pipeline[:-1].transform(Q)."
                 * hasattr(sketch, "named_steps")
             )
-            raise TypeError(f"{type(sketch).__name__} is no sketch that says how its noise is distributed.{alone}")
+            cure = "search bits by HammingNeighbors"
+            raise TypeError(f"{type(sketch).__name__} does not say how its noise is distributed: {cure}.{alone}")
         X = as_array(X)
         if X.ndim != 2 or X.size == 0:
             raise ValueError(f"There is nothing to search in X of shape {X.shape}.")

@@ -48,7 +48,9 @@ def release_lazily(sketch, X, dtype):
     """Return a dask array that releases each chunk of rows of X, by a fitted sketch that nobody changes later."""
     # A dataframe of scikit-learn would load all sketches at once.
     if (container := sketch._container()) != "default":
-        raise ValueError(f'Sketches of dask collections are dask arrays: set_output(transform="{container}") is not.')
+        raise ValueError(
+            f'Sketches of a dask collection are a dask array, and none of {container}: set_output(transform="default").'
+        )
     if shuffles(X):  # chunk by chunk a ledger would take rows for others that are dealt to two of them
         raise ValueError(SHUFFLED)
     meta = np.empty((0, sketch._n_features_out), dtype)
