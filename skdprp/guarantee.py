@@ -43,7 +43,8 @@ __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "com
 _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 # Scales and releases are of the type of the rows, which one value may change; an encoder keeps that of each column.
 TYPES_ARE_PUBLIC = (
-    "the number, names and types of the columns that a private step gets are public (of a list, the type of its array)"
+    "the number, names and types of the columns that a private step gets are public (for a list, the type of its numpy "
+    "array)"
 )
 # Where a reader guesses the types of a column part by part, one odd cell makes "1.0" of each "1" in its part. One label
 # may exchange a fifth of the rows of a stratified split, and so may one row more of a person in any split of rows.
@@ -52,7 +53,8 @@ ROWS_ARE_READ_ALONE = (
 )
 # What a private step released decides what those behind it see: only the total of all holds then.
 ONLY_PRIVATE_STEPS_FITTED = (
-    "no preceding step was fitted on these rows, except private ones whose guarantees at the time are added to this one"
+    "no preceding step was fitted on these rows, except private ones; the guarantee of each such fit is added to this "
+    "one"
 )
 # Of labels that an ensemble has encoded, which follow from the set of labels: it states that instead.
 LABELS_ARE_PUBLIC = "the labels listed in classes, and any encoding of labels, do not come from the data"

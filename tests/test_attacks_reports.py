@@ -133,7 +133,7 @@ def test_the_last_step_of_a_private_pipeline_states_that_what_is_before_it_is_ad
     )
     power, size = clopper_pearson(hits, n_trials, 5e-10)[0], clopper_pearson(false_alarms, n_trials, 5e-10)[1]
     stated, total = model[-1].guarantee_, privacy_report(model).total
-    to_be_added = "private ones whose guarantees at the time are added to this one"
+    to_be_added = "private ones; the guarantee of each such fit is added to this one"
     is_to_be_added = any(to_be_added in text for text in stated.assumptions)
     assert is_to_be_added or epsilon_bound(power, size, stated.delta) <= stated.epsilon
     assert not any("no preceding step was fitted" in text and "private" not in text for text in total.assumptions)

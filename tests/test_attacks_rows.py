@@ -89,9 +89,8 @@ def _assert_others_are_as_they_were(steps, tables):
             totals.append(privacy_report(model, table, y).total)
             others.append(np.asarray(model[:-1].fit_transform(table))[1:])
     if isinstance(tables[0], list):  # whose numbers have no type of their own
-        assert all(
-            total is None or "of a list, the type of its array" in " ".join(total.assumptions) for total in totals
-        )
+        said = "for a list, the type of its numpy array"
+        assert all(total is None or said in " ".join(total.assumptions) for total in totals)
     elif len(others) == len(tables) and any(total is not None for total in totals):
         np.testing.assert_array_equal(others[0], others[1])
 

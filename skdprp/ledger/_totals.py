@@ -21,12 +21,12 @@ _OF_PARTS = "saw parts of the rows, such as chunks, and those of disjoint parts 
 _BASIC = "epsilons and deltas added up; of disjoint parts, the largest sums"
 _COMPARED_THERE = f"neighbours are rows {AS_THEY_REACH_IT}: steps before it may move them further apart"
 _EACH_ONCE = (
-    "each release contains a row of the data set at most once; other rows and labels decide neither which rows and "
-    "folds it sees nor how its rows were transformed"
+    "each release contains a row of the data set at most once; no other row and no label decides which rows and folds "
+    "a release sees, or how a row was transformed"
 )
 _EACH_PERSON_ONCE = (
-    "each release contains a person of the data set at most once; other rows and labels decide neither which persons "
-    "and folds it sees nor how its rows were transformed"
+    "each release contains a person of the data set at most once; no other row and no label decides which persons and "
+    "folds a release sees, or how a row was transformed"
 )
 USUAL_DIVISION = "rows"
 CHUNKS = "transform_chunks "  # how a division of chunks begins, one for each call
