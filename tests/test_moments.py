@@ -1,5 +1,6 @@
 """Private moments: what is released, of tables in all forms, and what is refused."""
 
+import copy
 import itertools
 import pickle
 
@@ -313,8 +314,9 @@ def test_moments_of_different_columns_do_not_add_up():
     for other in (DPMoments().fit(X), DPMoments(target_bounds=(0, 1)).fit(X, y), DPMoments(max_norm=2.0).fit(X)):
         with pytest.raises(ValueError, match="same columns and bounds"):
             add_moments(here, other.moments_)
-    with pytest.raises(ValueError, match="added twice"):
-        add_moments(here, here)
+    for same in (here, copy.deepcopy(here), pickle.loads(pickle.dumps(here))):
+        with pytest.raises(ValueError, match="added twice"):
+            add_moments(here, same)
     with pytest.raises(ValueError, match="at least one"):
         add_moments()
     with pytest.raises(TypeError, match="not int"):

@@ -668,7 +668,8 @@ def test_moments_of_persons_stay_those_of_persons(tmp_path):
     loaded = load_moments(tmp_path / "moments.npz")
     assert loaded == moments and loaded.guarantee.unit == PERSON and "200 persons" in repr(loaded)
     assert DPRidge(target_bounds=BOUNDS).fit_moments(loaded).guarantee_.unit == PERSON
-    assert add_moments(moments, loaded, disjoint=True).guarantee.unit == PERSON
+    others = DPMoments(target_bounds=BOUNDS, delta=1e-6).fit(X, y, groups=groups).moments_
+    assert add_moments(others, loaded, disjoint=True).guarantee.unit == PERSON
     with pytest.raises(ValueError, match="not added to those of persons"):
         add_moments(moments, DPMoments(target_bounds=BOUNDS).fit(X, y).moments_)
 
