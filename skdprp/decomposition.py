@@ -30,10 +30,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, LazyTransformerMixin, PrivateMoment
     delta : float or None, default=None
         The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     max_norm : float, default=1.0
-        Norm to which longer rows are clipped, in fit and in transform. A public choice, never read from the data.
+        Norm to which rows of larger norm are clipped, in fit and in transform. A public choice, never read from the
+        data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", neighbours differ in one row, which another one replaces. With "add_remove", it is
-        present or blank: another guarantee, at less noise. The number of places for rows is public in both.
+        With "replace_one", the neighbour has another row in the place of one row. With "add_remove", the row is blank
+        in the neighbour: another guarantee, which needs less noise. The number of places for rows is public in both.
 
     Attributes
     ----------

@@ -558,13 +558,14 @@ class DPMoments(PrivateMoments):
     delta : float or None, default=None
         The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     max_norm : float, default=1.0
-        Norm to which longer rows are clipped. A public choice, never read from the data.
+        Norm to which rows of larger norm are clipped. A public choice, never read from the data.
     target_bounds : tuple (low, high), array-like of shape (n_targets, 2) or None, default=None
         Least and largest value of the targets, one pair for all or one for each. Public: never read from the data.
         None leaves the targets out.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", neighbours differ in one row and its targets, which another one replaces. With "add_remove",
-        it is present or blank: another guarantee, at less noise. The number of places for rows is public in both.
+        With "replace_one", the neighbour has another row with its targets in the place of one row. With "add_remove",
+        the row is blank in the neighbour: another guarantee, which needs less noise. The number of places for rows is
+        public in both.
     fit_intercept : bool, default=True
         Whether a constant column is part of the table, which gives the means; targets are then centred on the middle
         of their bounds.

@@ -49,14 +49,18 @@ def worst_neighbours(estimator, X, y=None):
     Returns
     -------
     a, b : ndarray of shape (1, n_features), or tuples (X, y)
-        For sketches, two rows at distance `max_change`, on either side of zero: along the feature, or for
-        ``adjacency="l2"`` the direction, that moves the projection most; for signs, that moves most of them. For
-        classifiers, data of the shape and with the labels of the given ones: a row of length `max_norm` and its
-        opposite (``adjacency="replace_one"``), or that row and nothing ("add_remove"), beside others that put the
-        weight where both are on the wrong side. For moments, `X` and y whose last row is as long as it may be, or one
-        at a right angle to it, or blank; for a descent, one with the target at the other end of its bounds. For
-        histograms of numbers, `X` whose last row is in the first cell of each column, or missing, or not there. For
-        `MIDPRegressor`, `X` with one entry at plus and at minus `max_abs`.
+        - For sketches, two rows at distance `max_change`, on either side of zero. They differ in the feature that moves
+          the projection most; for ``adjacency="l2"`` in the direction, and for signs in the feature that moves most of
+          them.
+        - For classifiers, two tables with the shape and the labels of the given one. With ``adjacency="replace_one"``
+          one has a row of norm `max_norm`, the other its opposite; with "add_remove" the other lacks the row. All other
+          rows draw the weights to where both of these are misclassified.
+        - For moments, `X` and y. In the one, the last row has the largest possible norm; in the other, it is at a right
+          angle to that row, or blank with "add_remove".
+        - For a descent, the same, but instead of the right angle the last target is at the other end of its bounds.
+        - For histograms of numbers, `X`. In the one, the last row is in the first cell of each column; in the other, it
+          is missing, or not there with "add_remove".
+        - For `MIDPRegressor`, `X` with one entry at plus `max_abs`, and at minus `max_abs`.
 
     Raises
     ------

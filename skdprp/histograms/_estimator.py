@@ -292,8 +292,8 @@ class DPHistograms(PrivateHistograms):
     delta : float or None, default=None
         The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", neighbours differ in one row, which another one replaces. With "add_remove", it is
-        present or blank: another guarantee, at less noise. The number of places for rows is public in both.
+        With "replace_one", the neighbour has another row in the place of one row. With "add_remove", the row is blank
+        in the neighbour: another guarantee, which needs less noise. The number of places for rows is public in both.
     n_cells : int, default=4096
         Largest number of cells between bounds, from 2 to 65536. Noise grows with its logarithm only.
 
@@ -322,10 +322,11 @@ class DPHistograms(PrivateHistograms):
 
     Notes
     -----
-    Quantiles need sums of counts. Noise on each count would add up over thousands of cells. Released are sums ``C h``
-    of the counts h instead, C being the lower triangular matrix with ``C C`` the prefix sums: columns of norm
-    ``(1 + log(n_cells) / pi)^(1/2)`` or so, and multiplied by C again, noise of no more than this times its scale [1]_.
-    Coefficients are rounded to multiples of 1 / 4096, so that sums are exact in floating point.
+    Quantiles need sums of counts. If each count had noise, the noise of thousands of cells would add up. Released are
+    instead weighted sums ``B h`` of the counts h, with noise. B is the lower triangular matrix for which ``B B`` is the
+    matrix of ones on and below the diagonal. So ``B (B h)`` has the number of values up to each cell. The columns of B
+    have norms of about ``(1 + log(n_cells) / pi)^(1/2)``. Multiplied by B again, the noise grows by no more than this
+    factor [1]_. Entries of B are rounded to multiples of 1 / 4096, so that sums are exact in floating point.
 
     Without bounds, a cell holds the numbers that share a sign and 8 leading bits, or 10 of numbers from 1 to 4096, and
     0 has one for itself: 1990 and 1991 are told apart, and so are 50,000 and 50,200. Bounds make noise less by a few

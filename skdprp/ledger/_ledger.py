@@ -163,8 +163,8 @@ def _books(journals):
 def entry(guarantee, estimator="release"):
     """Enter a release into every open ledger, and then draw the noise of it inside a `with` block.
 
-    The estimators of this library do so themselves. Releases inside the block belong to this one, but for other entries
-    of the same function.
+    The estimators of this library do so themselves. Releases inside the block belong to this entry, also if a function
+    that is called there opens an entry. Only a second ``with entry(...)`` in the same function is an entry of its own.
 
     Parameters
     ----------
@@ -641,9 +641,9 @@ class PrivacyLedger:
             Whose neighbours these are. Releases for persons that are replaced, by fits with `groups`, count for rows as
             well; releases for rows are refused where the budget is for persons.
         composition : {"basic", "gaussian"}, default="basic"
-            What is added up. "basic": epsilons and deltas. "gaussian", for many releases and delta > 0: squares of the
-            ratio of Gaussian noise that hides as much as each release, against that of one Gaussian mechanism. Not for
-            :class:`~skdprp.DPSearchCV`, whose searches cost far more by it: of epsilon 1, none is within (3, 1e-5).
+            What is added up. "basic": epsilons and deltas. "gaussian", for many releases and delta > 0: squares of mu,
+            see :doc:`/guide/ledger`. Not for :class:`~skdprp.DPSearchCV`, whose searches cost far more by it: of
+            epsilon 1, none is within (3, 1e-5).
 
         Raises
         ------

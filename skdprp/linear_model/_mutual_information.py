@@ -54,7 +54,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
     ----------
     epsilon : float, default=0.5
         Bound on the mutual information between one entry and the release, in bits; at most 64, all that a float has.
-        From 1 bit on, a secret bit may be lost entirely.
+        From 1 bit on, the release may fully reveal a yes-or-no entry.
     mechanism : {"projection", "additive"}, default="projection"
         "projection" releases ``S X + noise`` and ``S y``, with a Gaussian S of `n_components` rows, a
         Johnson-Lindenstrauss transform (JLT); "additive" releases ``X + noise`` and y.

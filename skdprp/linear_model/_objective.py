@@ -67,7 +67,7 @@ class AMPClassifier(PrivateLinearClassifier):
     """Private logistic regression or support vector machine by objective perturbation.
 
     A random linear term is added to the objective, so that its minimiser is private (approximate minima perturbation).
-    Rows longer than `max_norm` are clipped to it, in fit and in prediction.
+    Rows of norm above `max_norm` are clipped to it, in fit and in prediction.
 
     Parameters
     ----------
@@ -98,11 +98,11 @@ class AMPClassifier(PrivateLinearClassifier):
         :class:`~skdprp.mechanisms.Published` has another split of epsilon and delta, the tuning parameter of [2]_, and
         analytic Gaussian noise.
     max_norm : float, default=1.0
-        Norm to which longer rows are clipped. A public choice, never read from the data.
+        Norm to which rows of larger norm are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", neighbours differ in one row and its label, which another one replaces. With "add_remove",
-        it is present or blank: another guarantee, with half the noise at best. The number of places for rows is public
-        in both.
+        With "replace_one", the neighbour has another row with its label in the place of one row. With "add_remove", the
+        row is blank in the neighbour: another guarantee, which needs less noise, at best half. The number of places for
+        rows is public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`. Without one, `intercept_`
         is 0, or where labels are counted the score of their shares.
@@ -111,17 +111,18 @@ class AMPClassifier(PrivateLinearClassifier):
         `max_norm`; at least 1e-10, which the guarantee accounts for. A solver that does not get there, as at a `C` of
         millions, raises SolverError.
     classes : array-like or None, default=None
-        Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
-        the guarantee holds *given the set of labels*, as it is printed.
+        Each label once, if they are public. None takes those found in y. If only one row has a label, the set of labels
+        reveals that row; so the guarantee then holds *given the set of labels*, as it is printed.
     class_weight : dict of {label: float} or None, default=None
         Public weights of the rows of each class, from 0 to 1; labels that are not listed have 1, and None is 1 for all.
-        They must not come from the data, so that there is no "balanced". Probabilities are then those of a population
-        that is weighted so.
+        They must not come from the data, so that there is no "balanced". Predicted probabilities are then those of a
+        population with these weights.
     count_labels : "auto" or bool, default="auto"
         Whether to release a noisy count of the labels of two classes. Scores start from its log-odds, so that
         probabilities are right where one class is rare. It costs half a percent more Gaussian noise, or a fiftieth of
-        epsilon beside product noise. "auto" counts where there are forty times as many rows as the noise of the count
-        deviates, by their number, `epsilon` and `delta`. Not for huber_hinge, more classes, and published calibrations.
+        epsilon beside product noise. "auto" counts if the number of rows is at least forty times the standard deviation
+        of the noise of the count. Only the number of rows, `epsilon` and `delta` decide this. Not for huber_hinge, more
+        classes, and published calibrations.
     threshold : float or "prior", default=0.5
         Of two classes, ``classes_[1]`` (they are sorted) is predicted where its probability is above this; "prior" is
         `prior_threshold_`, for which `fit` counts the labels, unless `count_labels` is False. It may be set anew after

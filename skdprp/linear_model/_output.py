@@ -71,22 +71,23 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         `claimed_`; `guarantee_` has what is true, and fit warns. :class:`~skdprp.mechanisms.Published` has a tuning
         parameter besides.
     max_norm : float, default=1.0
-        Norm to which longer rows are clipped. A public choice, never read from the data.
+        Norm to which rows of larger norm are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", neighbours differ in one row and its label, which another one replaces. With "add_remove",
-        it is present or blank: another guarantee, at half the noise. The number of places for rows is public in both.
+        With "replace_one", the neighbour has another row with its label in the place of one row. With "add_remove", the
+        row is blank in the neighbour: another guarantee, which needs half the noise. The number of places for rows is
+        public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`.
     tol : float, default=1e-10
         Largest norm of the gradient of the mean loss at the solution, in units of `max_norm`; at least 1e-10, which
         the guarantee accounts for. A solver that does not get there, as at a `C` of millions, raises SolverError.
     classes : array-like or None, default=None
-        Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
-        the guarantee holds *given the set of labels*, as it is printed.
+        Each label once, if they are public. None takes those found in y. If only one row has a label, the set of labels
+        reveals that row; so the guarantee then holds *given the set of labels*, as it is printed.
     class_weight : dict of {label: float} or None, default=None
         Public weights of the rows of each class, from 0 to 1; labels that are not listed have 1, and None is 1 for all.
-        They must not come from the data, so that there is no "balanced". Probabilities are then those of a population
-        that is weighted so.
+        They must not come from the data, so that there is no "balanced". Predicted probabilities are then those of a
+        population with these weights.
     threshold : float, default=0.5
         The second of two classes is predicted where its probability is above this. It may be set anew after the fit, as
         often as wanted. As all parameters it must not come from the data: choose it by costs, or on other rows.

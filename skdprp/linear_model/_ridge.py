@@ -78,10 +78,11 @@ class DPRidge(RegressorMixin, PrivateMoments):
         of their noise; a descent stops early instead. A penalty that suits data without noise, such as the 1.0 of
         Ridge, is far too small for noisy ones as a rule.
     max_norm : float, default=1.0
-        Norm to which longer rows are clipped, in fit and in predict. A public choice, never read from the data.
+        Norm to which rows of larger norm are clipped, in fit and in predict. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", neighbours differ in one row and its targets, which another one replaces. With "add_remove",
-        it is present or blank: another guarantee, at less noise. The number of places for rows is public in both.
+        With "replace_one", the neighbour has another row with its targets in the place of one row. With "add_remove",
+        the row is blank in the neighbour: another guarantee, which needs less noise. The number of places for rows is
+        public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
     mechanism : {"auto", "descent", "moments", "projection"}, default="auto"

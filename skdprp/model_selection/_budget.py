@@ -95,8 +95,8 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
     estimator : estimator
         A private model, or a Pipeline with private steps. The ratio of the epsilons that they have now is kept.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows as `fit` will see them. Only what is public of them is used, how many there are of which types; a few of
-        them are passed through the steps before the model to see how wide they become.
+        Rows as `fit` will see them. Only their number and types are used, which are public. A few rows pass through the
+        steps before the model, which shows how many columns there will be.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
         Labels or targets, of which the number of classes or targets is used.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -125,8 +125,8 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
 
     See Also
     --------
-    privacy_report : Says after the fit what all of it guarantees: this target, and no more where rows are as wide after
-        each step as in the plan.
+    privacy_report : States after the fit what all steps guarantee together: no more than this target, if each step
+        returns as many columns as planned.
 
     Warns
     -----
@@ -136,10 +136,10 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
 
     Notes
     -----
-    Rows are taken to be as wide after each step as it makes the first 64 of them. Where they have another width in the
-    fit, as behind ``PCA()`` or a OneHotEncoder, the total may miss the target: narrower rows cost more with
-    ``noise="product"``. Give such steps a number of columns, or their categories; ``privacy_report(model)`` says after
-    the fit what holds.
+    Each step is assumed to return as many columns as it does for the first 64 rows. ``PCA()`` or a OneHotEncoder may
+    return another number in the fit. Then the total may miss the target: with ``noise="product"``, fewer columns cost
+    more. Give such steps a number of columns, or their categories; ``privacy_report(model)`` says after the fit what
+    holds.
 
     Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
     see :func:`~skdprp.compose`, reaches the target. Without dp-accounting, losses that are not Gaussian add up to it,

@@ -261,8 +261,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     test_size : float, default=0.2
         Share of the rows that models are scored on, and not fitted on.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", neighbours differ in one row and its label, which another one replaces. With "add_remove",
-        it is present or blank.
+        With "replace_one", the neighbour has another row with its label in the place of one row. With "add_remove", the
+        row is blank in the neighbour.
     classes : array-like or None, default=None
         All labels that there may be, if they do not come from the data. None takes those of the model; if it lists none
         either, the guarantee holds given the set of labels in y.
@@ -277,7 +277,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         Its parameters, as in `param_grid`. Those that the search sets itself, such as epsilon and adjacency of steps,
         stand in `best_estimator_`: an epsilon here is a share of what a trial may cost, and no epsilon of a fit.
     best_score_ : float
-        Its score, with the noise it was compared with: of a winner it is too good on average.
+        Its noisy score, by which it won. As the best of several noisy scores, it is too high on average.
     classes_ : ndarray of shape (n_classes,)
         Labels, of classifiers.
     scale_ : float
@@ -285,7 +285,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     delta_ : float
         The value used.
     guarantee_ : PrivacyGuarantee
-        What holds of the search. The private steps of `best_estimator_` state it as well, for they were chosen.
+        What holds of the search. The private steps of `best_estimator_` state the guarantee of the whole search, too,
+        because it has chosen them.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -301,15 +302,17 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     one distribution: the candidate, the fitted model and the noisy score. Which rows are held out follows from their
     number and the seed, so that a row is either fitted on or scored, and a trial has the larger of the two losses.
 
-    There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails ends
-    the search with an error, and nothing is released: if it lost instead, one row that a fit does not take could decide
-    who wins. Few fail after the noise is paid for: rows that a step does not take are refused before any trial, by fits
-    of the steps before the model that are thrown away. A score that is not a number is the worst of a row. Where steps
-    have ``random_state=None``, each trial draws them anew, from seeds that nobody knows. There is no `n_jobs`: the
-    number of processes at work would tell the number of trials; so do the time that a fit takes and what the process
-    counts, which are not covered (Python counts the blocks that catch warnings, and scikit-learn has some in each fit),
-    and so would warnings of trials. Those are silenced, for all threads while a search runs, and searches in threads
-    wait for each other: whatever else in another thread changes the filters of Python meanwhile may let them be heard.
+    There is no `cv_results_`: the scores of losers are not released, nor which they were, nor how many. A trial that
+    fails ends the search with an error, and nothing is released: if it lost instead, one row that a fit does not take
+    could decide who wins. Few fail after the noise is paid for: rows that a step does not take are refused before any
+    trial, by fits of the steps before the model that are thrown away. A score that is not a number is the worst of a
+    row. Where steps have ``random_state=None``, each trial draws them anew, from seeds that nobody knows.
+
+    There is no `n_jobs`: the number of processes at work would tell the number of trials. The running time and counters
+    of the process tell it, too, and are not covered. (Python counts the blocks that catch warnings, and scikit-learn
+    has some in each fit.) Warnings of trials would also tell it, so they are silenced, in all threads while a search
+    runs; searches in several threads wait for each other. If another thread changes the warning filters of Python
+    meanwhile, warnings of trials may be heard.
 
     Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.
 

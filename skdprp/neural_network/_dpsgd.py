@@ -152,17 +152,17 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         noise, or a noise multiplier on Gaussian noise, and `epsilon` and `delta` on nothing but what is "auto";
         `guarantee_` has the delta that results at `epsilon`.
     max_norm : float, "auto" or None, default="auto"
-        Norm to which longer rows are clipped, in fit and in prediction. A public choice, never read from the data.
-        "auto" is 1 for a linear model, and None for a network, which clips no row. In a linear model it bounds the
-        gradients, so that none is clipped, and the derivative of a row's loss by its scores is capped at the length
+        Norm to which rows of larger norm are clipped, in fit and in prediction. A public choice, never read from the
+        data. "auto" is 1 for a linear model, and None for a network, which clips no row. In a linear model it bounds
+        the gradients, so that none is clipped, and the derivative of a row's loss by its scores is capped at the length
         that it has at the start: half the noise for two classes. Probabilities allow for the cap.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", neighbours differ in one row and its label, which another one replaces. With "add_remove",
-        it is present or blank: another guarantee, at half the noise or a little more. The number of places for rows is
-        public in both.
+        With "replace_one", the neighbour has another row with its label in the place of one row. With "add_remove", the
+        row is blank in the neighbour: another guarantee, which needs half the noise or a little more. The number of
+        places for rows is public in both.
     classes : array-like or None, default=None
-        Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
-        the guarantee holds *given the set of labels*, as it is printed.
+        Each label once, if they are public. None takes those found in y. If only one row has a label, the set of labels
+        reveals that row; so the guarantee then holds *given the set of labels*, as it is printed.
     class_weight : dict of {label: float} or None, default=None
         Public weights of the rows of each class, from 0 to 1, by which their gradients are multiplied; labels that are
         not listed have 1, and None is 1 for all. They must not come from the data, so that there is no "balanced".

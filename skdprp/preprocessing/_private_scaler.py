@@ -35,8 +35,8 @@ class DPScaler(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     delta : float or None, default=None
         The probability that is added, see `epsilon`; None is 1 / n_samples**2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", neighbours differ in one row, which another one replaces. With "add_remove", it is
-        present or blank: another guarantee, at less noise. The number of places for rows is public in both.
+        With "replace_one", the neighbour has another row in the place of one row. With "add_remove", the row is blank
+        in the neighbour: another guarantee, which needs less noise. The number of places for rows is public in both.
     n_cells : int, default=4096
         Largest number of cells between bounds, at which ranges may begin and end.
 

@@ -49,8 +49,9 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
         classifier with a fixed threshold, a GridSearchCV or RandomizedSearchCV, or the result of
         ``cross_validate(..., return_estimator=True)``; fitted, or with `X` not yet.
     X : {array-like, sparse matrix} of shape (n_samples, n_features) or None, default=None
-        Rows like those that a fit will see, for what it will release and cost: nothing is released now. How many there
-        are is used, and of a few of them how wide the steps make them; None reports on the fit that has been.
+        Rows like those that a fit will see, to report what that fit will release and cost; nothing is released now.
+        Used are their number, and a few rows that show how many columns each step returns. None reports on the fit that
+        has been made.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None, default=None
         Labels or targets beside `X`, of which the number of targets is used, and where models list no `classes` the
         number of classes: then they are those of all `n_samples` rows.
@@ -60,8 +61,8 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     n_samples : int or None, default=None
         Number of rows at the fit, where `X` has a few of them only.
     ledger : PrivacyLedger or None, default=None
-        The ledger that was open at the fit, and at nothing else: it counts the releases that a report can but infer.
-        There is no total then unless both agree.
+        The ledger that was open during the fit, and for nothing else. It has counted the releases, which a report alone
+        can only infer. There is a total only if both agree.
 
     Returns
     -------
@@ -80,63 +81,72 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
 
     Notes
     -----
-    **Before a fit**, with `X`, a clone is calibrated as that fit would calibrate it: the total is what it will cost. A
-    few rows pass through the steps before the models to see how wide they become, with noise that is thrown away. A
-    GridSearchCV has no price before its fit, nor has what does not calibrate itself from the shape of the rows alone.
+    **Before a fit**, with `X`, a clone is calibrated as that fit would calibrate it, and the total is what the fit will
+    cost. A few rows pass through the steps before the models, which shows how many columns there will be; the noise of
+    this trial is thrown away. A GridSearchCV has no price before its fit. Nor has an estimator that is calibrated by
+    more than the shape of the rows.
 
-    What comes after a private sketch is post-processing and costs nothing, but may learn from labels as they are. What
-    was fitted before, and is frozen or a parameter of a step there, may have seen the rows: it is none. A step there
-    that was itself fitted to the rows before may still hold what it learned of them, such as
-    ``oob_decision_function_``: use a clone, as the total assumes. Steps that learn from rows without noise are not
-    covered, nor is what follows them: their private successors assume rows that reach them by a map that was not fitted
-    on them. Data-independent steps are :class:`~skdprp.PublicScaler`, :class:`~skdprp.PublicBinner` and those of
-    scikit-learn that are known to treat each row by itself. The columns of a ColumnTransformer are composed as if a
-    change could reach all of them; there is no total where a branch with a sketch is given one several times.
+    **Steps after a private sketch** are post-processing and cost nothing. They may learn from labels, which a sketch
+    does not protect. There are two exceptions. An estimator that was fitted earlier may have seen the rows, if it is
+    frozen or a parameter of such a step: then the step is not post-processing. And a step that was once fitted to the
+    rows may still hold attributes of that fit, such as ``oob_decision_function_``. The total assumes that none does:
+    use a clone.
 
-    **Passes of the rows.** A pipeline, a union and a column transformer release a row once at each sketch within. What
-    else passes rows on within a fit (a voting ensemble, a search, what was frozen) was fitted on them first, and
-    then transforms the same rows: that is one release more of each sketch within, and is charged. There is no total
-    where a word, "drop" or "passthrough", stands for a step that may have been there at the fit; where ``memory=``
-    caches what was released; where `transform` returns rows as they are beside sketches; where an estimator that is not
-    known here holds private ones, or a function applies them; or where a sketch was given lazy rows in this process,
-    which each step that looks at the sketches computes again, with new noise. A sketch that was fitted before with
-    other parameters has no total, but where it was cloned to be fitted, as a column transformer or an ensemble does.
-    Nor has a private step that stands in two places, unless the same frozen estimator has it in both and it releases at
-    its fit, or it is a sketch of this library: of its fits, or of its calls, the last alone is known.
+    **Steps before a private one.** Steps that learn from rows without noise are not covered, nor are the steps after
+    them: a private step assumes that no step before it was fitted on its rows without noise. Data-independent steps are
+    :class:`~skdprp.PublicScaler`, :class:`~skdprp.PublicBinner` and those of scikit-learn that are known to treat each
+    row by itself. The branches of a ColumnTransformer are composed as if one change could reach all of them. There is
+    no total if a branch with a sketch is given the same column several times.
 
-    **Rows that are written over.** Where others see the rows, too, or they come again (in branches, in a search, in a
-    FunctionTransformer that checks its inverse), there is no total if a step, or what it holds, says by a parameter
-    such as ``copy=False`` that it may write over them. Functions and classes of yours are trusted not to, in print.
+    **How often a row is sketched.** A Pipeline, a FeatureUnion and a ColumnTransformer sketch a row once with each
+    sketch in them. Another step with a sketch in it (a voting ensemble, a search, a frozen estimator) sketches it once
+    more, if it passes rows on: it was fitted on them, and then transforms the same rows. The report counts both. There
+    is no total if
 
-    **Persons.** The total is for one person with all of its rows where each private step had `groups` at its fit, and
-    for one row where some had none; before a fit, where `groups` are given here.
+    - a step is now "drop" or "passthrough": a private step may have been there at the fit;
+    - ``memory=`` caches what was released;
+    - `transform` returns rows as they are, beside sketches;
+    - an estimator that is not known here holds private ones, or a function applies them;
+    - a sketch was given lazy rows in this process: each step that reads the sketches computes them again, with new
+      noise;
+    - a sketch was fitted earlier with other parameters. This does not matter if a clone of it is fitted, as in a
+      ColumnTransformer or an ensemble;
+    - the same private estimator is used as two steps: only its last fit or call is known. This does not matter if it is
+      a sketch of this library, or if both steps hold the same frozen estimator and it releases at its fit.
 
-    **Whose word is taken.** Classes are known by their exact type: a subclass may learn, or release, whatever it likes.
-    An estimator of yours, which derives from none of this library, is taken at its word: its ``guarantee_`` is charged
-    once, at each fit or at each transform as its ``per`` says.
+    **Rows that are written over.** A step may write over its rows if it, or an estimator in it, has a parameter such as
+    ``copy=False``. There is no total if the same rows are used again: in branches, in a search, or in a
+    FunctionTransformer that checks its inverse. Your own functions and classes are assumed not to write over rows; the
+    report prints this assumption.
 
-    **After a map** neighbours are rows as they leave it, and totals of several reports compose only if it is the same
-    map. A function that looks up names of its own module, or holds objects of other classes than those of NumPy, SciPy,
-    pandas and scikit-learn, is taken for another one in each report: give what it needs as ``kw_args``.
+    **Persons.** The total is for one person, with all rows of that person, if each private step had `groups` at its
+    fit; before a fit, if `groups` are given here. If some step had none, the total is for one row.
 
-    **Searches** are reported as they were recorded at their fit. One row pays for all candidates in all folds, and for
-    the refit, which is charged as the costliest candidate, since the rows have chosen it. In a fold a sketch is charged
-    once where the row was trained on and once for each scorer where it was scored; a model, where it was trained on.
-    A candidate whose fits failed is charged as the others are: they may have failed after their release. The scores
-    are not covered. Nothing is added up where it is not known:
+    **Own estimators.** Classes are known by their exact type, because a subclass may learn or release anything. An
+    estimator of yours that does not derive from one of this library is trusted: its ``guarantee_`` is charged once for
+    each fit or for each transform, as its ``per`` says.
 
-    - Splits move no other row when one is replaced if they go by place: ``KFold(5, shuffle=True)`` and its like. A
-      stratified split looks at labels, and one label moves many rows between the folds. ``cv=5`` and ``cv=None`` are
-      stratified for classifiers. They are added up for sketches alone: the split is a function of the labels, the
-      number of rows and `random_state`, neighbours at a distance from each other have all of these in common, and so
-      each row lies in the same folds of both.
-    - Where fits had `groups`, all rows of a person have to move together, whatever their number:
+    **Sketches after data-independent steps.** Neighbours are then rows as these steps return them, and totals of
+    several reports compose only if the steps are the same. A FunctionTransformer with a function of yours counts as
+    another step in each report, because the function may read a file that has changed.
+
+    **Searches** are reported as they were recorded at their fit. The sum for one row contains all candidates in all
+    folds, and the refit. The refit is charged as the costliest candidate, because the rows have chosen which one it is.
+    A model is charged in each fold in which the row was trained on. A sketch is charged there, too, and once for each
+    scorer in the fold in which the row was scored. A candidate whose fits failed is charged as well: they may have
+    failed after their release. The scores are not covered. Fits are added up only under these conditions:
+
+    - Replacing one row moves no other to another fold. This holds for splits by position, such as
+      ``KFold(5, shuffle=True)``. It does not hold for stratified splits, such as ``cv=5`` and ``cv=None`` for
+      classifiers: one label may move many rows. For sketches alone, stratified splits are accepted, because they follow
+      from the labels, the number of rows and `random_state`, which are equal for two neighbours of a sketch.
+    - With `groups`, all rows of a person are in one fold, and which fold that is does not depend on how many they are:
       ``GroupKFold(5, shuffle=True)`` and ``GroupShuffleSplit``.
-    - A scorer that is a function may sketch a row, or fit on it, any number of times: ``make_scorer`` makes one that
-      predicts once.
-    - What a candidate was must follow from its parameters and from the refit.
-    - A result of :func:`~sklearn.model_selection.cross_validate` says neither how it was split nor scored:
-      ``GridSearchCV(model, {}, cv=KFold(5))`` does the same and records it.
+    - The scorer predicts once, as those of ``make_scorer`` do. Any other function may sketch a row, or fit on it, any
+      number of times.
+    - It follows from the parameters and from the refit what each candidate was.
+    - The split and the scorer are known. A result of :func:`~sklearn.model_selection.cross_validate` contains neither:
+      ``GridSearchCV(model, {}, cv=KFold(5))`` does the same and records both.
 
     A step whose guarantee was violated by an audit that is attached to it, ``step.guarantee_ =
     result.attach_to(step.guarantee_)``, is not covered. Nor is one whose guarantee was set to anything else.
