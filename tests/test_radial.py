@@ -11,7 +11,7 @@ import pytest
 from profiles import assert_bounds, loss_of
 from scipy import stats
 from scipy.integrate import dblquad, quad
-from scipy.special import betaincinv, gammaincc, gammaincinv, gammaln, lambertw
+from scipy.special import betaincinv, gammaincc, gammainccinv, gammaincinv, gammaln, lambertw
 
 from skdprp import _noise
 from skdprp.mechanisms import (
@@ -337,6 +337,18 @@ def test_radius_reaches_both_tails(shape, monkeypatch):
         quantile = _noise._standard_gamma(shape)
         probability = tail(shape, quantile) if sign > 0 else tail(quantile, shape)
         assert probability == pytest.approx(2.0**-65, rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [0.5, 1.0, 14.0, 300.0])
+def test_radii_are_exact_to_44_bits(shape):
+    """Objective perturbation takes a drawn term to be off by at most 2^-40 of its size."""
+    for tail in (2.0**-64, 2.0**-30, 2.0**-10, 0.3):
+        for quantile, ends in ((gammaincinv(shape, tail), "a"), (gammainccinv(shape, tail), "b")):
+            x = mpmath.mpf(float(quantile))
+            with mpmath.workdps(40):
+                found = mpmath.gammainc(shape, **{"a": 0, "b": mpmath.inf} | {"b" if ends == "a" else "a": x})
+                density = x ** (shape - 1) * mpmath.exp(-x)
+                assert abs((found - tail * mpmath.gamma(shape)) / density / x) < 2.0**-44
 
 
 def test_no_direction_is_drawn_again(monkeypatch):

@@ -541,7 +541,8 @@ def _largest_perturbation(problem, scale, radius_law=None):
 def _hidden_gradient(problem, penalty, scale, radius_law=None):
     """Bound the gradient norm that the noise of the release hides: the solver's, and the error of a sampled term b.
 
-    A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are.
+    A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are:
+    its tails are exact to 46 bits, and so are the quantiles of scipy but for a few of these bits.
     """
     largest = _largest_perturbation(problem, scale, radius_law)
     return problem.gradient_error(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
