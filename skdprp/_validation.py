@@ -160,7 +160,7 @@ SKETCH_CONSTRAINTS = {
 _MACHINERY = {"skdprp", "sklearn", "joblib", "contextlib", "functools", "threading", "concurrent", "multiprocessing"}
 
 # Whose words about data are known: those that validate and convert them.
-_CONVERTERS = {"skdprp", "sklearn", "numpy", "scipy", "pandas", "polars", "pyarrow"}
+_CONVERTERS = {"skdprp", "sklearn", "numpy", "scipy", "narwhals", "pandas", "polars", "pyarrow"}
 
 _MISSING = (
     "X contains NaN. Before the private step put SimpleImputer(strategy='constant', fill_value=0, "
@@ -184,9 +184,9 @@ _LENGTHS = ": X, y and what else has an entry for each row need the same number 
 _SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, types and columns, and no values
     r"Input (X |y )?contains infinity|Found (array|input variables) with|X has \d+ features|Feature names |"
     r"The feature names should match|Sparse data was passed|Only sparse matrices with|This \w+ estimator requires y|"
-    r"Expected (2D input|a 2-dimensional container|sequence or array-like, got <class)|y should be a 1d array, got an|"
-    r"(float|int)\(\) argument must be|setting an array element with a sequence|Unknown label type|"
-    r"Classification metrics can't handle|X has categories that are neither|X is damaged: "
+    r"Expected (2D input|a 2-dimensional container|sequence or array-like, got <class|unique column names)|"
+    r"y should be a 1d array, got an|(float|int)\(\) argument must be|setting an array element with a sequence|"
+    r"Unknown label type|Classification metrics can't handle|X has categories that are neither|X is damaged: "
 )
 
 

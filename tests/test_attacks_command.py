@@ -323,3 +323,37 @@ def test_lines_are_rows_whatever_ends_them_and_blank_ones_are_none(end, separato
     for text in (end.join(lines), "\ufeff" + end.join(["", " ", *lines[:5], "", "  ", *lines[5:], "", ""])):
         path.write_bytes(text.encode())
         assert read_file(path, target="label")[0]["age"].tolist() == list(range(20))
+
+
+ODD_CELLS_OF_LINES = [
+    *('"', '""', '"a', 'a"', '"a""b"', '"a,b"', "\\", '\\"', "'", "\x00", "\x1a", "\x0c", "\x0b", "\u2028", "\x85"),
+    *("\ufeff", "#", " ", "  1", "NA", "nan", "inf", "1e400", "0x10", "1_0", "True", "TRUE", "12345678901234567890"),
+    *("-0.0", "1.7976931348623157e308", "0.1234567890123456789", "\u0663", "1j", "\r", "a\rb", '"\r"', '"b"c'),
+]
+CELLS_BY_KIND = {
+    "number": ["7", "0.1", "1e22", "-3", "12345678.123456789012", ""],
+    "text": ["York", "a b", '"q"', "", "x"],
+    "truth": ["True", "False"],
+}
+
+
+@pytest.mark.parametrize(("kind", "end"), [("number", "\r\n"), ("text", "\n"), ("truth", "\r")])
+def test_no_odd_line_of_a_csv_changes_how_other_lines_are_read_while_kinds_are_the_same(tmp_path, kind, end):
+    """Each file is refused, or all other rows are what they are without the odd line."""
+    rows = [f"{cell},{label}" for cell, label in zip(CELLS_BY_KIND[kind] * 2, "ynyyynynnyyn", strict=False)]
+    tables = []
+    for cell in ["9", *ODD_CELLS_OF_LINES]:
+        path = tmp_path / "table.csv"
+        path.write_bytes(end.join(["c,label", *rows[:3], f"{cell},y", *rows[3:]]).encode())
+        try:
+            X, y = read_file(path, target="label")
+        except ValueError:
+            continue
+        assert len(X) == len(rows) + 1
+        is_number = pd.api.types.is_numeric_dtype(X["c"])
+        others = [None if cell != cell else float(cell) if is_number else str(cell) for cell in X["c"].drop(index=3)]
+        tables.append((is_number, others, np.delete(y, 3).tolist()))
+    for is_number in (True, False):
+        of_kind = [table for table in tables if table[0] == is_number]
+        assert all(table == of_kind[0] for table in of_kind)
+    assert len(tables) > 10

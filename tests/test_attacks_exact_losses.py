@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from attacks import X200_UNIFORM, Y200_UNIFORM
 from scipy.signal import fftconvolve
-from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
+from scipy.special import expit, gammaln, log_ndtr, logsumexp, ndtr
 from scipy.stats import binom, norm
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.frozen import FrozenEstimator
@@ -541,3 +541,40 @@ def test_gaussian_profiles_that_are_composed_on_a_grid_are_never_below_the_close
         for epsilon in (0.0, 0.01, 0.3, 1.0, 2.0, 3 * mu):
             exact = ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
             assert total.profile(epsilon) >= exact * (1 - 1e-9)
+
+
+def _of_bits(epsilon0, n_bits):
+    profile = Profile.of(randomised_response_profile, epsilon0=epsilon0, n_bits=n_bits)
+    return PrivacyGuarantee(epsilon0 * n_bits, 0.0, adjacency=REPLACED, loss=PrivacyLoss(profiles=(profile,)))
+
+
+def _of_noise(mu):
+    delta = gaussian_profile(6 * mu + mu**2, scale=1.0, sensitivity=mu) * 1.001
+    return PrivacyGuarantee(6 * mu + mu**2, delta, adjacency=REPLACED, loss=PrivacyLoss(mu=mu))
+
+
+def _exact(epsilon, mu, bits):
+    """Delta of Gaussian noise and independent bits, summed over all outcomes of the bits."""
+    losses, shares = np.zeros(1), np.ones(1)
+    for epsilon0, n in bits:
+        kept = np.arange(n + 1)
+        losses = np.add.outer(losses, (2 * kept - n) * epsilon0).ravel()
+        shares = np.multiply.outer(shares, binom.pmf(kept, n, expit(epsilon0))).ravel()
+    return sum(
+        p * gaussian_profile(epsilon - x, scale=1.0, sensitivity=mu) for x, p in zip(losses, shares, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_total_over_disjoint_parts_and_of_all_rows_is_no_less_than_that_of_any_row(seed):
+    """One part has bits, another noise, a third both; all rows have bits and noise besides."""
+    pytest.importorskip("dp_accounting")
+    rng = np.random.default_rng(seed)
+    mu, other_mu, shared = 10 ** rng.uniform(-2, 0.3, 3)
+    bits, more, common = ((float(10 ** rng.uniform(-1, 0.5)), int(rng.integers(1, 4))) for _ in range(3))
+    parts = [(0.0, [bits]), (mu, []), (other_mu, [more])]
+    guarantees = [_of_bits(*bits), _of_noise(mu), compose(_of_noise(other_mu), _of_bits(*more))]
+    total = compose(compose(*guarantees, disjoint=True), _of_noise(shared), _of_bits(*common))
+    for epsilon in (0.0, 1.0, total.epsilon):
+        exact = max(_exact(epsilon, np.hypot(own, shared), [*some, common]) for own, some in parts)
+        assert exact <= total.profile(epsilon) * (1 + 1e-9)

@@ -85,6 +85,7 @@ from skdprp import (
     ProductNoiseOutputPerturbation,
     PublicBinner,
     PublicScaler,
+    add_moments,
     compose,
     iDPSignRP,
     load_histograms,
@@ -1095,3 +1096,12 @@ def test_sketches_of_an_earlier_epsilon_are_not_saved_under_another(tmp_path):
     sketch.set_params(epsilon=1.0).fit(X12)
     with pytest.raises(ValueError, match="earlier fit"):
         save_release(tmp_path / "a.npz", released, sketch)
+
+
+def test_moments_that_are_read_twice_are_not_added_as_two_draws_of_noise(tmp_path):
+    """Not the same object, but the same draw."""
+    moments = DPMoments(delta=1e-6).fit(np.eye(3)).moments_
+    save_moments(tmp_path / "moments.npz", moments)
+    twins = [load_moments(tmp_path / "moments.npz") for _ in range(2)]
+    with pytest.raises(ValueError, match="added twice"):
+        add_moments(*twins)

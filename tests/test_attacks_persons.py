@@ -45,6 +45,7 @@ from skdprp import (
     privacy_report,
     set_budget,
 )
+from skdprp._calibration import snapshot
 from skdprp.ledger import LedgerError, entry
 from skdprp.linear_model import _base
 from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
@@ -1143,3 +1144,35 @@ def test_no_error_of_a_fit_for_persons_tells_how_many_rows_there_are():
                 while error is not None:
                     assert not any(number in str(error) for number in ("1237", "1231", "1,237", "1,231"))
                     error = error.__cause__ or error.__context__
+
+
+def _some_rows(rng, n, d, max_norm, bounds):
+    """Rows and targets of one person, far beyond their bounds at times, and all alike at times."""
+    X = rng.normal(size=(n, d)) * max_norm * rng.choice([0.1, 1, 1e6])
+    if rng.random() < 0.4:
+        X = rng.choice([0, 1e-300, 1e300, max_norm, -max_norm], (n, d))
+    y = np.column_stack([rng.choice([low, high, high * 3 + 1e30, low * 3 - 1e30], n) for low, high in bounds])
+    return (X[:1].repeat(n, axis=0), y[:1].repeat(n, axis=0)) if rng.random() < 0.5 else (X, y)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_person_moves_moments_in_any_units_by_more_than_their_noise_is_for(seed):
+    """Exact sums before the noise, of persons with one row or hundreds, beside norms and bounds of any size."""
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        d, max_norm = int(rng.integers(1, 7)), float(rng.choice([1.0, 1e-49, 1e49, 3.0]))
+        bounds = [sorted(rng.normal(size=2) * 10.0 ** rng.uniform(-20, 20)) for _ in range(rng.integers(1, 3))]
+        model = DPMoments(max_norm=max_norm, target_bounds=bounds, delta=1e-6, fit_intercept=bool(rng.integers(2)))
+        sizes = rng.integers(1, int(rng.choice([2, 300])), 4)
+        parts = [_some_rows(rng, n, d, max_norm, bounds) for n in sizes]
+        other = [_some_rows(rng, int(rng.choice([1, 200])), d, max_norm, bounds), *parts[1:]]
+        sums = []
+        for table in (parts, other):
+            X, y = (np.vstack(columns) for columns in zip(*table, strict=True))
+            order, persons = rng.permutation(len(X)), np.repeat(np.arange(4), [len(rows) for rows, _ in table])
+            fitted = snapshot(model)
+            number, columns, total, unit, _ = fitted._sum(iter([(X[order], y[order], persons[order])]))
+            sums.append(total)
+        calibration = fitted._calibrate(number, columns, unit)
+        moved = np.linalg.norm(sums[0] - sums[1])
+        assert moved <= calibration.fitted["scale_"] * calibration.guarantee.loss.mu

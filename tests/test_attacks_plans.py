@@ -1480,3 +1480,23 @@ def test_a_plan_of_a_gaussian_sketch_is_paid_once():
     with PrivacyLedger() as ledger, entry(privacy_report(model, X, y)):
         model.fit(X, y)
     assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_a_plan_over_bins_and_persons_is_what_its_ledger_and_its_report_say(has_groups):
+    """Default deltas of bins are by rows, and of moments by persons: all three agree, for one row."""
+    pytest.importorskip("dp_accounting")
+    rng = np.random.default_rng(0)
+    X, y, persons = rng.random((60, 2)), rng.random(60), np.repeat(np.arange(20), 3)
+    model = make_pipeline(DPBinner(3, epsilon=0.5, bounds=(0, 1), n_cells=16), DPRidge(target_bounds=(0, 1)))
+    plan = privacy_report(model, X, y, groups=persons if has_groups else None)
+    with PrivacyLedger() as ledger:
+        with entry(plan):
+            model.fit(X, y, **{"dpridge__groups": persons} if has_groups else {})
+        [recorded] = ledger.entries
+    stated = [
+        (one.epsilon, one.delta, one.unit) for one in (plan.total, recorded.guarantee, privacy_report(model).total)
+    ]
+    assert stated == [stated[0]] * 3
+    assert stated[0][2] == "one row"
+    assert stated[0][1] == (1 / 60**2 + (1 / 20**2 if has_groups else 1 / 60**2))

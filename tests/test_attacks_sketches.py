@@ -1248,3 +1248,122 @@ def test_profiles_and_hidden_changes_of_bits_hold_over_all_outcomes(sketch):
             assert found <= guarantee.profile(epsilon) * (1 + 1e-9) + 1e-12
         one, other = _pair(min(guarantee.hides, 1e6))
         assert np.maximum(one - other, 0).sum() <= 0.5 + 1e-12
+
+
+def _distances(U, V, order):
+    """Exact sums of the powers of differences of floats."""
+    return [
+        sum(abs(Fraction(a) - Fraction(b)) ** order for a, b in zip(u, v, strict=True))
+        for u, v in zip(U.tolist(), V.tolist(), strict=True)
+    ]
+
+
+def _neighbours(rng, p, adjacency, max_change, size):
+    """Rows of several kinds and sizes, and neighbours at the full distance or just below it."""
+    kinds = (rng.normal(size=(12, p)) * size, rng.integers(-int(size), int(size) + 1, (12, p)))
+    U = kinds[rng.integers(2)] * max_change
+    V = U.copy()
+    if adjacency == "coordinate" or rng.random() < 0.4:
+        V[np.arange(12), rng.integers(0, p, 12)] += rng.choice([-1, 1, 0.5], 12) * max_change
+    elif adjacency == "l1":
+        V += rng.dirichlet(np.full(p, 0.3), 12) * rng.choice([-1, 1], (12, p)) * max_change
+    else:
+        d = rng.normal(size=(12, p))
+        V += d / np.linalg.norm(d, axis=1, keepdims=True) * max_change * (1 - 1e-15)
+    order = 2 if adjacency == "l2" else 1
+    near = np.array([one <= Fraction(max_change) ** order for one in _distances(U, V, order)])
+    return U[near], V[near]
+
+
+def _chances(sketch, rows):
+    """Whole numbers out of 2**64 in which each bit is positive."""
+    sketch._check_domain(rows)
+    x = sketch.projection_.project(rows)
+    is_positive = x > 0
+    levels, thresholds = sketch._flips(x)
+    flipped = thresholds[levels].astype(object)
+    return np.where(is_positive, 2**64 - flipped, flipped)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+@pytest.mark.parametrize("seed", range(2))
+def test_no_bits_of_neighbours_of_any_size_lose_more_than_their_sketch_states(seed):
+    """Sums of exact losses of all bits, on grids of the change and far out, where sums round."""
+    rng, n_checked = np.random.default_rng(seed), 0
+    for _ in range(25):
+        p, k, size = int(rng.integers(1, 24)), int(rng.integers(1, 20)), float(rng.choice([1, 50, 1e6, 1e8]))
+        known = {
+            "epsilon": float(10 ** rng.uniform(-3, 1.3)),
+            "max_change": float(rng.choice([1.0, 0.3, 1 / 3, 1e-90])),
+        }
+        known["random_state"] = int(rng.integers(2**31))
+        adjacency = str(rng.choice(["coordinate", "l1", "l2"]))
+        if adjacency != "l2" and rng.random() < 0.5:
+            method, kind = (
+                rng.choice(["smooth", "rr", "laplace"]),
+                rng.choice(["rademacher", "gaussian", "very_sparse"]),
+            )
+            sketch = DPSignRP(k, adjacency=adjacency, method=str(method), projection=str(kind), **known)
+        else:
+            repeats = int(rng.choice([d for d in range(1, k + 1) if k % d == 0]))
+            sketch = DPSignOPORP(k, adjacency=adjacency, n_repeats=repeats, **known)
+        sketch.fit(np.zeros((1, p)))
+        U, V = _neighbours(rng, p, adjacency, known["max_change"], size)
+        if not len(U):
+            continue
+        one, other = _chances(sketch, U), _chances(sketch, sp.csr_array(V))
+        logs = [[np.log(part.astype(float)) for part in (p, 2**64 - p)] for p in (one, other)]
+        losses = np.maximum(*(abs(a - b) for a, b in zip(*logs, strict=True))).sum(axis=1)
+        assert losses.max() <= known["epsilon"] * (1 + 1e-12)
+        n_checked += len(U)
+    assert n_checked > 100
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+@pytest.mark.parametrize("seed", range(2))
+def test_no_projections_of_neighbours_of_any_size_are_further_apart_than_their_noise_is_for(seed):
+    """Distances in units of the noise against the stated loss, dense beside sparse, float32 rows among them."""
+    rng, n_checked = np.random.default_rng(seed), 0
+    for _ in range(30):
+        p, k, size = int(rng.integers(2, 24)), int(rng.integers(1, 20)), float(rng.choice([1, 50, 1e6, 1e8]))
+        noise, adjacency = str(rng.choice(["gaussian", "laplace"])), str(rng.choice(["l1", "l2"]))
+        known = {"noise": noise, "adjacency": adjacency, "max_change": float(rng.choice([1.0, 1 / 3, 1e-90, 1e90]))}
+        known |= {"epsilon": float(10 ** rng.uniform(-3, 1.3)), "random_state": int(rng.integers(2**31))}
+        kind = str(rng.choice(["oporp", "rademacher", "gaussian", "identity", "count_sketch"]))
+        sketch = DPOPORP(k, **known) if kind == "oporp" else DPRandomProjection(k, projection=kind, **known)
+        sketch.fit(np.zeros((1, p)))
+        U, V = _neighbours(rng, p, adjacency, known["max_change"], size)
+        if not len(U):
+            continue
+        x, y = (sketch.projection_.project(rows) / sketch.projection_.divisor for rows in (U, sp.csr_array(V)))
+        moved = abs(x - y) / sketch.scale_
+        loss = sketch.guarantee_.loss
+        if noise == "gaussian":
+            assert np.linalg.norm(moved, axis=1).max() <= loss.mu
+        else:
+            assert moved.sum(axis=1).max() <= dict(loss.profiles[0].parameters)["sensitivity"]
+        n_checked += len(U)
+    assert n_checked > 100
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "uniform"])
+def test_no_number_of_a_projection_comes_twice(kind):
+    """The draw of W counts as one of independent numbers: no word serves two features, blocks or halves."""
+    W = make_projection(kind, 300, 257, np.random.RandomState(1)).matrix
+    assert len(np.unique(W)) == W.size
+    assert abs(np.corrcoef(W[:, :40].T) - np.eye(40)).max() < 0.4
+    assert abs(np.corrcoef(W[:40]) - np.eye(40)).max() < 0.4
+
+
+@pytest.mark.parametrize("exponent", [70, 330, -160])
+def test_a_search_finds_the_same_in_any_units_that_a_sketch_takes(exponent):
+    """Float32 holds squares up to 2**128 and down to 2**-149: beyond, rows were found by chance or not at all."""
+    rng = np.random.default_rng(0)
+    X, unit = rng.integers(-2, 3, (120, 16)).astype(float), 2.0**exponent
+    found = []
+    for scale in (1.0, unit):
+        sketch = DPOPORP(16, epsilon=40.0, noise="laplace", max_change=scale, random_state=0).fit(X)
+        with reproducible_noise(0):
+            released = sketch.transform(X * scale)
+        found.append(SketchNeighbors(1).fit(released, sketch=sketch).kneighbors(X * scale))
+    np.testing.assert_array_equal(*[indices for _, indices in found])

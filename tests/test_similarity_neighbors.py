@@ -90,7 +90,7 @@ def test_means_of_bits_are_those_of_bayes_and_of_a_normal_density(options, monke
 
     steps = {"points": range(-4, 5), "limit": 200}
     exact = quad(lambda x: x * weight(x), -5, 5, **steps)[0] / quad(weight, -5, 5, **steps)[0]
-    assert means[0] == pytest.approx(unit * exact * np.array([1, -1, 1, 1]), rel=0.03)
+    assert means[0] == pytest.approx(exact * np.array([1, -1, 1, 1]), rel=0.03)
 
 
 def test_bits_of_lopsided_components_say_what_is_rare():

@@ -150,6 +150,12 @@ def codes(cells, categories):
 
 def columns_of(X, n_features, names, *, bounds, categories, n_cells, counts_listed):
     """Say how each column of a table is counted, from its types, which are public, and from parameters."""
+    go_by_names = isinstance(bounds, Mapping) or categories is not None
+    if names is None and go_by_names and is_frame(X) and list(X.columns) != list(range(n_features)):
+        raise ValueError(
+            "bounds and categories go by the names of columns, and those of X are no text: make them text, "
+            "X.columns = X.columns.astype(str)."
+        )
     names = range(n_features) if names is None else list(names)
     dtypes = list(X.dtypes) if is_frame(X) else []
     if any(map(holds_times, dtypes)):

@@ -281,7 +281,9 @@ def _types(X):
     if is_lazy(X):
         raise TypeError("A ColumnTransformer does not take dask collections: see PublicBinner and DPBinner, which do.")
     names = list(X.columns)
-    _raise([f"{name}: there are several columns of this name" for name in names if names.count(name) > 1])
+    _raise(
+        [f"{name}: there are several columns of this name" for name in dict.fromkeys(names) if names.count(name) > 1]
+    )
     return dict(zip(names, X.dtypes, strict=True))
 
 

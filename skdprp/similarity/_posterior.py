@@ -20,6 +20,7 @@ _BLOCK_ENTRIES = 2**21
 _BATCH_ENTRIES = 2**18  # of rows, of which there are several copies at a time
 _INVENTED = 200  # rows, drawn from the densities, whose places say whether to search by posterior means or releases
 _WORSE = 0.02  # mean logarithm of a place: so much the places of 200 rows may differ by chance
+_USUAL = 2.0**16
 _TINY = np.finfo(float).tiny
 
 
@@ -163,6 +164,9 @@ def weights_of_numbers(S, *, noise, scale):
     numbers leave everything, and are divided by what the norms are on average given the release: a norm of the release
     itself is mostly noise. The choice is made by rows that are drawn from the densities.
     """
+    if scale and not 1 / _USUAL < scale < _USUAL:  # squares of numbers far from 1 are none that float32 can hold
+        unit = 2.0 ** np.frexp(scale)[1]
+        S, scale = S / unit, scale / unit
     posterior = _Posterior.of(S, noise, scale)
     farthest = posterior.grid.values[-1]
     if max(S.max(), -S.min()) > farthest:
@@ -216,7 +220,7 @@ def _nonzero(divisors):
 
 
 def means_of_bits(positive, *, positive_probability, unit):
-    """Posterior means of the components of rows, float32, given which of their bits are +1.
+    """Posterior means of the components of rows, as multiples of `unit` in float32, given which of their bits are +1.
 
     Bits do not tell how large components are: the density of all of them is a normal one whose standard deviation is
     `unit`, and that of each is its own by how many of its bits are +1.
@@ -228,5 +232,5 @@ def means_of_bits(positive, *, positive_probability, unit):
     counts = np.stack([len(positive) - n_positive, n_positive], axis=1)[:, None]
     likelihood = np.stack([1 - plus, plus], axis=2)
     weights = _maximise(density, counts, likelihood, _STEPS, _PRIOR_ROWS)
-    table = (unit * _means_of_cells(weights, likelihood, points)[:, 0]).astype(np.float32)
+    table = _means_of_cells(weights, likelihood, points)[:, 0].astype(np.float32)
     return np.where(positive, table[:, 1], table[:, 0])
