@@ -317,11 +317,19 @@ def _can_be_released(values, estimator):
     if estimator.scale_ == 0:  # no noise is needed where W is zero, and then so are all sketches
         return not values.any()
     grid = _noise._grid(estimator.scale_)
-    if not np.isfinite(values).all() or (values.astype(np.float64) % grid).any():
+    exact = values.astype(np.float64)
+    if not np.isfinite(values).all() or not _are_multiples(exact, grid):
         return False
     # Those of whole numbers lie on it, and take even steps only, as noise does in one of two numbers. Large numbers are
     # rounded to steps of their type; of those that are far below the scale of the noise a quarter, at least, are odd.
     steps = np.maximum(np.spacing(np.abs(values)).astype(np.float64), grid)
     is_fine = steps <= max(grid, estimator.scale_ / 16)
     bits = np.where(steps[is_fine] == grid, 1.0, 0.4).sum()  # log2 of how seldom noise makes all of them even
-    return bits < _BITS or bool((values[is_fine].astype(np.float64) % (2 * steps[is_fine])).any())
+    return bits < _BITS or not _are_multiples(exact[is_fine], 2 * steps[is_fine])
+
+
+def _are_multiples(values, steps):
+    """Whether all values are multiples of powers of two; faster than remainders."""
+    with np.errstate(over="ignore"):
+        multiples = values / steps
+        return bool(((multiples == np.rint(multiples)) & (multiples * steps == values)).all())
