@@ -56,6 +56,21 @@ def test_a_threshold_that_was_moved_is_that_of_the_predictions(fitted):
     np.testing.assert_array_equal(found["prediction"] == "yes", found["probability_yes"] > 0.9)
 
 
+def test_a_threshold_is_for_the_second_of_two_classes(fitted, capsys):
+    main([*PREDICT, "--threshold", "0.2"])
+    found = pd.read_csv("skdprp_predictions.csv")
+    np.testing.assert_array_equal(found["prediction"] == "yes", found["probability_yes"] >= 0.2)
+    for threshold in ("0", "1", "nan", "half"):
+        with pytest.raises(SystemExit):
+            main([*PREDICT, "--force", "--threshold", threshold])
+        assert "argument --threshold: invalid positive float below 1 value" in capsys.readouterr().err
+    pd.read_csv("points.csv").drop(columns="kind").to_csv("numbers.csv", index=False)
+    main(["fit", "numbers.csv", "--target", "d", "--target-bounds=-4:8", *BOUNDS, "--output", "number.npz"])
+    with pytest.raises(SystemExit):
+        main(["predict", "number.npz", "points.csv", "--force", "--threshold", "0.2"])
+    assert "--threshold is for two classes, which number.npz does not predict" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("target", [["--classes", "no,yes"], ["--target-bounds", "0:1"]])
 def test_columns_have_the_types_of_the_fit(folder, target):
     """Found and listed ones, of numbers, truth values and names; cells that are missing, and names of numbers only."""

@@ -9,6 +9,7 @@ from ..preprocessing._table import TableColumns
 from ..release_file import load_model
 from ..release_file._file import replace_file
 from ..report._structure import all_steps
+from ._options import positive
 from ._output import check_new, writing
 from ._tables import check_file, read_features
 
@@ -35,6 +36,12 @@ def add_command(commands):
         help=f"where the predictions go, a line for each row, in their order: {written} (default:"
         " skdprp_predictions.csv)",
     )
+    parser.add_argument(
+        "--threshold",
+        type=positive(float, below=1),
+        help="of two classes, the probability of the one that is last in sorted order from which it is predicted, not"
+        " chosen by rows of the fit (default: that of the model, 0.5 after fit)",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite a file that is there already")
 
 
@@ -46,6 +53,10 @@ def run(options):
     model = load_model(options.model).estimator
     model = getattr(model, "best_estimator_", model)  # of a search
     X = _read(options, model)
+    if options.threshold is not None:
+        if len(getattr(model, "classes_", ())) != 2 or not hasattr(model[-1], "threshold"):
+            raise ValueError(f"--threshold is for two classes, which {options.model} does not predict")
+        model[-1].threshold = options.threshold
     predictions = X[[]].assign(prediction=model.predict(X))
     if hasattr(model, "predict_proba"):
         for label, of_class in zip(model.classes_, model.predict_proba(X).T, strict=True):
