@@ -1,6 +1,6 @@
 """Numbers as they come in, as plain Python ones, and as they go out: few digits, never on the wrong side."""
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import wraps
 from math import inf
@@ -66,17 +66,22 @@ def as_given(number):
 
 def printed_up(bound, digits=3):
     """Print an upper bound, never as less than it is: up to six digits as they are, as somebody has asked for them."""
-    return _printed(bound, Context(prec=digits, rounding=ROUND_CEILING))
+    return _printed(bound, digits, ROUND_CEILING)
 
 
 def printed_down(bound, digits=3):
     """Print a lower bound such as a scale of noise, as :func:`printed_up` an upper one: never as more than it is."""
-    return _printed(bound, Context(prec=digits, rounding=ROUND_FLOOR))
+    return _printed(bound, digits, ROUND_FLOOR)
 
 
-def _printed(bound, context):
+def _printed(bound, n_digits, rounding):
     bound = to_python(bound)
     shortest = Decimal(str(bound))
-    if not shortest.is_finite() or len(shortest.normalize().as_tuple().digits) <= _AS_ASKED:
+    if not shortest.is_finite() or len(shortest.normalize(_context(400)).as_tuple().digits) <= _AS_ASKED:
         return str(bound)
-    return str(float(context.create_decimal(Decimal.from_float(float(bound)))))
+    return str(float(_context(n_digits, rounding).create_decimal(Decimal.from_float(float(bound)))))
+
+
+def _context(n_digits, rounding=ROUND_HALF_EVEN):
+    """A context of decimals that knows nothing of the precision, the traps and the flags of the caller's."""
+    return Context(n_digits, rounding, MIN_EMIN, MAX_EMAX, traps=[])

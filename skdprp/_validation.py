@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
+from decimal import localcontext
 from fractions import Fraction
 from functools import cache, wraps
 from itertools import pairwise
@@ -59,6 +60,8 @@ __all__ = [
 def silent(function):
     """Let no floating-point error or warning of numpy or scipy leave a function of rows: it would tell of a row.
 
+    Nor do flags of decimals, which a comparison of cells may raise.
+
     The caller may have asked for them, by :func:`numpy.seterr` or :func:`scipy.special.seterr`; a thread begins with
     warnings of overflows. Nor does an error say how much memory was wanted: as much as there are rows, or nonzeros.
     """
@@ -69,7 +72,7 @@ def silent(function):
         told = {kind for kind, action in special.geterr().items() if action != "ignore"} - {"memory"}
         untold = special.errstate(**dict.fromkeys(told, "ignore")) if told else nullcontext()
         try:
-            with np.errstate(all="ignore"), untold:
+            with np.errstate(all="ignore"), untold, localcontext():
                 return function(*args, **known)
         except MemoryError as error:
             if type(error) is MemoryError:  # which has no words, or those of this library

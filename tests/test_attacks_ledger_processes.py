@@ -50,6 +50,16 @@ except UnrecordedNoiseError:
 """
 
 
+@pytest.fixture(autouse=True)
+def no_file_stays(monkeypatch):
+    """Processes that are killed leave the file of a ledger in memory behind."""
+    with tempfile.TemporaryDirectory(prefix="t") as folder:  # whose name is short: names of sockets have to be
+        os.chmod(folder, 0o1777)  # as that of all users is
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield
+
+
 # Workers and forks
 
 

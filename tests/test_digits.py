@@ -1,5 +1,6 @@
 """Bounds in print, against exact arithmetic."""
 
+import decimal
 from fractions import Fraction
 
 import numpy as np
@@ -37,3 +38,13 @@ def test_rounding_carries(number, up, down):
 def test_printed_bounds_are_on_their_sides(number, digits):
     assert float(printed_down(number, digits)) <= number <= float(printed_up(number, digits))
     assert printed_up(np.float64(number), digits) == printed_up(number, digits)
+
+
+def test_no_context_of_decimals_changes_what_is_printed():
+    """Neither its precision nor its traps, which the caller may have set; nor are its flags raised."""
+    numbers = [1 / 3, 1e-6, 5e-324, 1.7e308, 0.1234567]
+    usual = [(printed_up(number), printed_down(number)) for number in numbers]
+    with decimal.localcontext(prec=2, rounding=decimal.ROUND_UP, Emin=-3, Emax=3) as context:
+        context.traps.update(dict.fromkeys(context.traps, True))
+        assert [(printed_up(number), printed_down(number)) for number in numbers] == usual
+        assert not any(context.flags.values())

@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 import warnings
 from dataclasses import replace
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import partial
 
@@ -528,3 +529,12 @@ def test_a_score_has_the_loss_of_its_noise():
 def test_probabilities_of_two_classes_are_no_column():
     with pytest.raises(ValueError, match=r"y_score must be one column of labels or numbers, such as predict_proba"):
         dp_roc_auc_score([0, 1], np.full((2, 2), 0.5), pos_label=1)
+
+
+def test_a_score_raises_no_flag_of_decimals():
+    """A decimal beside a float raises one, and would tell that a row holds it."""
+    cells = np.array([Decimal("0.1"), 1.0, 0.0, Decimal("1e-999999")], dtype=object)
+    with localcontext() as context:
+        dp_accuracy_score(cells, np.array([0.1, 1.0, 0.0, 2.0]), epsilon=1.0)
+        dp_r2_score(cells, np.array([0.1, 1.0, 0.0, 2.0]), target_bounds=(0, 1), epsilon=1.0)
+        assert not any(context.flags.values())

@@ -55,11 +55,11 @@ def main(arguments=None):
             warnings.filterwarnings("ignore", "The epsilons of all steps add up")  # the total says so as well
             options.run(options)
         sys.stdout.flush()
-    except OSError as error:  # of what is printed: files have errors of their own
+    except OSError as error:  # of what is printed, mostly: files have errors of their own
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at the end
         if isinstance(error, BrokenPipeError):  # whoever read the output, such as head, has enough
             sys.exit(1)
-        parser.error(f"the output: {error.strerror}")
+        parser.error(f"{error.filename or 'the output'}: {error.strerror}")
     except (ValueError, SolverError, LedgerError, UnrecordedNoiseError, NotImplementedError) as error:
         parser.error(str(error))
     except MemoryError:
