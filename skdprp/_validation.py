@@ -5,7 +5,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from decimal import localcontext
 from fractions import Fraction
@@ -611,8 +611,15 @@ def in_order(given, names, what, *, of_all=True):
     return [given.get(name) for name in names]
 
 
+def check_is_kept(given, whose):
+    """Refuse an iterator as a parameter: it is empty when it is read again, as reports and other fits do."""
+    if isinstance(given, Iterator):
+        raise TypeError(f"{whose} are an iterator, which can be read once: make it a list.")
+
+
 def low_and_high(pair, whose):
     """Check a low and a high number, and return them as floats."""
+    check_is_kept(pair, whose)
     try:
         low, high = map(float, pair)
     except (TypeError, ValueError):

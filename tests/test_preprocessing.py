@@ -18,7 +18,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder
 
-from skdprp import AMPClassifier, DPRidge, DPSignOPORP, PublicBinner, PublicScaler, privacy_report
+from skdprp import (
+    AMPClassifier,
+    DPBinner,
+    DPHistograms,
+    DPRidge,
+    DPSignOPORP,
+    PublicBinner,
+    PublicScaler,
+    privacy_report,
+)
 
 BY_NAME = {"income": (0, 200_000), "age": (0, 120)}
 TABLE = pd.DataFrame({"age": [30, 90, 200], "income": [50_000.0, 900_000.0, -1.0]})
@@ -557,3 +566,16 @@ def test_a_pipeline_of_lazy_rows_is_fitted_once_and_covered():
         pipeline.fit(frame, frame["age"].fillna(0))
     report = privacy_report(pipeline)
     assert report.total.epsilon == 1.0 and report.steps[0].status == "data-independent"
+
+
+def test_iterators_that_a_report_would_find_empty_are_refused():
+    table = pd.DataFrame({"a": [0.5, 1.0], "t": ["x", "y"]})
+    for step in (
+        PublicBinner(edges={"a": iter([0, 0.5, 1])}),
+        PublicScaler({"a": iter((0, 1))}),
+        DPBinner(bounds={"a": iter((0, 1))}),
+        DPBinner(categories={"t": iter(["x", "y"])}),
+        DPHistograms(categories={"t": iter(["x", "y"])}),
+    ):
+        with pytest.raises(TypeError, match="are an iterator, which can be read once: make it a list"):
+            step.fit(table if hasattr(step, "categories") else table[["a"]])

@@ -6,7 +6,17 @@ from numbers import Integral
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import FLOATS, Interval, Options, PythonNumbersMixin, StrOptions, _fit_context, in_order, silent
+from .._validation import (
+    FLOATS,
+    Interval,
+    Options,
+    PythonNumbersMixin,
+    StrOptions,
+    _fit_context,
+    check_is_kept,
+    in_order,
+    silent,
+)
 from ._base import DataIndependentTransformer, bounds_of_columns
 
 
@@ -257,6 +267,7 @@ def one_hot(places, n_bins, *, sparse_output, dtype):
 
 def _increasing(edges, whose):
     """Check edges of bins, and return them as floats."""
+    check_is_kept(edges, whose)
     try:
         values = np.array([float(edge) for edge in edges])
     except (TypeError, ValueError):
