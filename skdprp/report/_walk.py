@@ -106,6 +106,7 @@ _CURES = (
     (TunedThresholdClassifierCV, "use FixedThresholdClassifier"),
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
+_SKETCH_ONCE = "; sketch once, and search on the sketches: nothing that is computed from them costs more"
 _LEARNED = "learns from the rows without noise"
 _ROW_BY_ROW = (
     "transforms rows one by one, and equal rows alike however they are stored; no row decides the output type; "
@@ -559,14 +560,15 @@ def _of_search(search, name, flow):
     is_refitted = has_refit(search)
     refit = walk(search.best_estimator_, "", flow) if is_refitted else Part(flow=flow)
     count = f"{len(search.cv_results_['params'])} candidates x {search.n_splits_} folds" + " + refit" * is_refitted
-    head = ReportedStep(name, count, "not covered", _SCORES)
+    scores = _SCORES + _SKETCH_ONCE * refit.sketches
+    head = ReportedStep(name, count, "not covered", scores)
     try:
         lines, charges = releases_of_search(search, refit, lambda candidate: walk(candidate, "", flow))
         reasons, is_known = refit.not_covered, True
     except NotKnown as reason:
         head, lines, charges = replace(head, remark=str(reason)), (), ()
         reasons, is_known = (f"{name}: {reason}", *refit.not_covered), False
-    uncovered = (*reasons, f"{name}: {_SCORES}")
+    uncovered = (*reasons, f"{name}: {scores}")
     return Part((head, *lines), charges, uncovered, Flow(learned=name), is_known, refit.assumed)
 
 
