@@ -723,19 +723,20 @@ def test_no_label_decides_that_a_solver_of_a_search_over_penalties_ends():
 
 
 def test_a_row_that_a_step_after_a_private_one_refuses_decides_nothing_but_an_error():
-    """A value that is missing has a bin of its own, which the next step did not know, and no candidate with it won.
+    """A category that is missing has a bin of its own, which the next step did not know: no candidate with it won.
 
     Before the trials nothing is told of it: the bins are noise, and nobody had paid for it. Held out, it scores 0.
     """
-    X = np.random.default_rng(0).uniform(0, 1, (400, 2))
-    y, encoder = (X[:, 0] > 0.5).astype(int), OneHotEncoder(categories=[[0.0, 1.0, 2.0, 3.0]] * 2)
-    binner = DPBinner(4, bounds=(0, 1), encode="ordinal", n_cells=16)
+    X = pd.DataFrame({"a": np.random.default_rng(0).uniform(0, 1, 400), "t": np.array(["x", "y"] * 200, dtype=object)})
+    y, encoder = (X["a"] > 0.5).astype(int), OneHotEncoder(categories=[[0.0, 1.0, 2.0, 3.0], [0.0, 1.0]])
+    listed = {"t": ["x", "y"]}
+    binner = DPBinner(4, bounds={"a": (0, 1)}, categories=listed, encode="ordinal", n_cells=16)
     model = make_pipeline(binner, encoder, AMPClassifier(classes=[0, 1], max_norm=2**0.5))
     search = DPSearchCV(model, {}, n_trials=1, **FIT).fit(X, y)
     fitted_on, held_out = train_test_split(np.arange(400), test_size=0.2, random_state=0)
-    X[held_out[-1], 0] = np.nan
+    X.loc[held_out[-1], "t"] = None
     assert search.fit(X, y).best_params_ == {}
-    X[fitted_on[-1], 0] = np.nan
+    X.loc[fitted_on[-1], "t"] = None
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match="A trial failed, and the search with it"):
         search.fit(X, y)
     assert len(ledger.entries) == 1

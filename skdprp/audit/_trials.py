@@ -196,31 +196,26 @@ def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=
 
 @trials_of.register
 def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, output=None):
-    """Fit as the guarantee assumes: public labels, and steps and batches of one number of rows, that of `a`."""
+    """Fit as the guarantee assumes: public labels, and as many places for rows as `a` has, of which `b` has one blank.
+
+    All that follows from the number of rows is of one number then, or `a` and `b` would differ in public.
+    """
     estimator = _with_public_labels(estimator, a, b)
     fitted = clone(estimator).fit(*a)
-    # All that is planned from the number of rows is planned once, or a and b would differ in public.
-    rate, n_rows = fitted.sampling_rate_, number_of_rows(a[0])
-    estimator.set_params(
-        delta=fitted.delta_,
-        n_epochs=max(1, round(fitted.n_iter_ * rate)),
-        batch_size=None if rate == 1 else max(1, round(rate * n_rows)),
-        learning_rate=fitted.learning_rate_,
-        momentum=fitted.momentum_,
-        preconditioner=fitted.preconditioner_scale_ is not None,
-    )
     is_linear = hasattr(fitted, "coef_")
     known = {"membership": _membership_score(fitted, a, b)} if is_linear and not output else {}
-    draw = partial(_descend_and_take, estimator, output or _released, n_rows)
+    draw = partial(_descend_and_take, estimator, output or _released, number_of_rows(a[0]))
     return Trials(draw, a, b, known, fitted.guarantee_.delta)
 
 
-def _descend_and_take(estimator, output, n_rows, data, n):
-    """Divide sums of gradients by the same number of rows, whatever that of the data is."""
-    if estimator.batch_size is None and not estimator.preconditioner:
-        share = number_of_rows(data[0]) / n_rows
-        estimator = clone(estimator).set_params(learning_rate=estimator.learning_rate * share)
-    return _fit_and_take(estimator, output, data, n)
+def _descend_and_take(estimator, output, n_places, data, n):
+    def _descended(data):
+        model = clone(estimator)
+        # A blank row is in no batch and adds no gradient: to the plan, and to means, it is one of the rows.
+        model._problem = lambda shape, *facts: type(model)._problem(model, (n_places, *shape[1:]), *facts)
+        return output(model.fit(*data))
+
+    return _call(_descended, data, n)
 
 
 @trials_of.register

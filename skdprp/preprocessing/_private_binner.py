@@ -72,9 +72,9 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     n_bins_ : ndarray of shape (n_features,)
         Number of bins of each column, with those of infrequent categories and of missing values, and those that are not
         used. It does not depend on the rows.
-    missing_bins_ : list of int or None
-        For each column in which noise does not tell whether values are missing, the bin that takes them: that of the
-        median, or of the most frequent category. None where missing values have the last bin.
+    missing_bins_ : ndarray of shape (n_features,)
+        Bin of the missing values of each column: the last one, or, where noise may have made up their number, that of
+        the median or of the most frequent category.
     max_norm_ : float
         Norm of each one-hot row, or the largest norm of a row of numbers of bins.
     histograms_ : Histograms
@@ -165,7 +165,7 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
 
     def _learn(self, histograms):
         """Find edges at quantiles, and categories that were released."""
-        self.bin_edges_, self.categories_, self.missing_bins_, n_bins = [], [], [], []
+        self.bin_edges_, self.categories_, n_bins, missing_bins = [], [], [], []
         for column in histograms.columns:
             # Missing values have a bin in each column, and infrequent categories in theirs; some may not be used.
             if isinstance(column, NumberHistogram):
@@ -179,9 +179,9 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
                 n_of_column = self.max_categories + 2
             self.bin_edges_.append(edges)
             self.categories_.append(kept)
-            self.missing_bins_.append(_bin_of_missing(column, edges, kept, histograms.scale))
             n_bins.append(n_of_column)
-        self.n_bins_ = np.array(n_bins)
+            missing_bins.append(_bin_of_missing(column, edges, kept, n_of_column, histograms.scale))
+        self.n_bins_, self.missing_bins_ = np.array(n_bins), np.array(missing_bins)
         self._fitted_as = self.encode
         largest = self.n_bins_ - 1.0 if self.encode == "ordinal" else np.ones(len(n_bins))
         self.max_norm_ = float(np.linalg.norm(largest))
@@ -218,7 +218,7 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
             places, self.missing_bins_, self.n_bins_, self._n_used(), strict=True
         ):
             numbers = np.where(numbers < n_used, numbers, numbers + n_unused)
-            moved.append(numbers if of_missing is None else np.where(numbers == n_bins - 1, of_missing, numbers))
+            moved.append(np.where(numbers == n_bins - 1, of_missing, numbers))
         places = np.column_stack(moved)
         if in_plan():  # one bin after the other, so that no column is constant
             places = np.arange(len(places))[:, None] % [n_used for n_used, _ in self._n_used()]
@@ -241,8 +241,8 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
         if self._fitted_as == "ordinal":
             return names
         named = []
-        for name, edges, categories, of_missing, (n_used, n_unused) in zip(
-            names, self.bin_edges_, self.categories_, self.missing_bins_, self._n_used(), strict=True
+        for name, edges, categories, of_missing, n_bins, (n_used, n_unused) in zip(
+            names, self.bin_edges_, self.categories_, self.missing_bins_, self.n_bins_, self._n_used(), strict=True
         ):
             if edges is None:
                 bins = [*map(str, categories), "infrequent", "nan"]
@@ -250,7 +250,7 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
                     bins = [*map(repr, categories), "infrequent", "nan"]  # in quotes they differ
             else:
                 bins = _names_between(edges)
-            if of_missing is not None:
+            if of_missing < n_bins - 1:
                 bins[-1] = "unused_nan"
             bins[n_used:n_used] = [f"unused_{place}" for place in range(n_used, n_used + n_unused)]
             named += [f"{name}_{values}" for values in bins]
@@ -296,15 +296,16 @@ def _edges_at_quantiles(histogram, n_bins):
     return np.concatenate([[-np.inf], kept, [np.inf]])
 
 
-def _bin_of_missing(column, edges, categories, scale):
-    """Bin that takes missing values where noise may have made up their number; None where they have their own."""
+def _bin_of_missing(column, edges, categories, n_bins, scale):
+    """Bin of missing values: the last one, unless noise may have made up their number."""
+    deviation = scale if edges is None else scale / column_norm(len(column.cells))
+    if column.missing is None or column.missing >= _LEAST_SHARE * deviation:
+        return n_bins - 1
     if edges is not None:
-        if column.missing >= _LEAST_SHARE * scale / column_norm(len(column.cells)):
-            return None
         (median,) = column.quantiles([0.5])
         return int(places_between(edges, median))
-    if column.missing is None or column.missing >= _LEAST_SHARE * scale or not categories:
-        return None
+    if not categories:
+        return n_bins - 1
     counts = dict(zip(column.categories, column.counts, strict=True))
     return int(np.argmax([counts[category] for category in categories]))
 

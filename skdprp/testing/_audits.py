@@ -150,6 +150,8 @@ def _audits(case, estimator):
             options = {"n_trials": 40_000, "rows_are_trials": all(len(data) == 1 for pair in pairs for data in pair)}
         else:
             options["output"] = lambda fitted: flat(fitted, case.noisy)
+    if not pairs:
+        return
     options |= case.audit_options
     deltas = [options.pop("delta")] if "delta" in options else _deltas(guarantee)
     options.setdefault("confidence", 1 - (1 - SURE) / (len(pairs) * len(deltas)))
