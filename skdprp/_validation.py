@@ -417,7 +417,9 @@ def _kinds_of_cells(data):
 
 def is_list(data):
     """Whether data are a list or the like, of which numpy makes an array by what all cells have in common."""
-    has_type = hasattr(data, "dtype") or hasattr(data, "__array__") or isinstance(data, str | bytes | memoryview | Mapping)
+    has_type = (
+        hasattr(data, "dtype") or hasattr(data, "__array__") or isinstance(data, str | bytes | memoryview | Mapping)
+    )
     return hasattr(data, "__len__") and hasattr(data, "__getitem__") and not has_type
 
 

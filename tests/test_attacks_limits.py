@@ -488,3 +488,27 @@ def test_what_is_left_is_what_a_limit_takes_in_parts_of_two_divisions(seed):
             sums = [sum(one[place] for one in here) for place in (1, 2)]
             assert sums[0] <= epsilon * (1 + 2.0**-39) and sums[1] <= delta * (1 + 2.0**-39)
             assert not here or total[0].adaptive.epsilon >= sums[0] * (1 - 1e-12)
+
+
+ROW_REPLACED = Adjacency("replace_one")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_left_of_a_limit_may_be_spent_and_no_more(seed):
+    """After releases of all rows and of parts, in any block: the epsilon that is left passes, a millionth more not."""
+    rng = np.random.default_rng(seed)
+    epsilon, delta = float(10 ** rng.uniform(-2, 1)), float(10 ** rng.uniform(-9, -2))
+    with PrivacyLedger() as ledger:
+        ledger.limit(epsilon, delta)
+        for part in rng.choice(["", "a", "b"], size=4):
+            spent = PrivacyGuarantee(epsilon * rng.uniform(0, 0.3), delta * rng.uniform(0, 0.2), adjacency=ROW_REPLACED)
+            block = ledger.part(str(part)) if part else contextlib.nullcontext()
+            with contextlib.suppress(LedgerError), block, entry(spent):
+                pass
+        for part in ("", "a", "b", "c"):
+            with ledger.part(part) if part else contextlib.nullcontext():
+                left = ledger.left()
+                if left.epsilon > 0:
+                    ledger.check(PrivacyGuarantee(left.epsilon, left.delta, adjacency=ROW_REPLACED))
+                    with pytest.raises(LedgerError):
+                        ledger.check(PrivacyGuarantee(left.epsilon * (1 + 1e-6), left.delta, adjacency=ROW_REPLACED))

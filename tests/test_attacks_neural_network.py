@@ -21,6 +21,8 @@ from skdprp import (
     worst_neighbours,
 )
 from skdprp.neural_network import _network
+from skdprp.neural_network._network import Network, add_clipped_gradients
+from skdprp.neural_network._steps import PaddedBlock
 from skdprp.testing import reproducible_noise
 from skdprp.testing._tape import tape_of
 
@@ -341,3 +343,23 @@ def test_a_step_on_a_secret_sample_is_what_an_integral_says(adjacency):
         exact = max(np.maximum(a - np.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p))) * (x[1] - x[0])
         profile = mechanisms.subsampled_gaussian_profile(epsilon, scale=scale, rate=rate, adjacency=adjacency)
         assert exact * (1 - 1e-6) <= profile <= exact * 1.01 + 1e-11
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_row_of_any_size_adds_no_more_than_a_clipped_gradient(seed):
+    """Rows, weights, constants and bounds from 1e-200 to 1e200: the sum moves by the bound, or by nothing."""
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        hidden = [int(n) for n in rng.integers(1, 4, size=rng.integers(0, 3))]
+        sizes = (int(rng.integers(1, 4)), *hidden, int(rng.choice([1, 3])))
+        network = Network(sizes, str(rng.choice(["relu", "tanh", "logistic"])), float(10 ** rng.uniform(-50, 2)))
+        bound = float(10 ** rng.uniform(-50, 50))
+        weights = rng.normal(size=network.n_weights) * 10.0 ** rng.uniform(-200, 200, size=network.n_weights)
+        rows = rng.choice([-1.0, 1.0], size=(2, sizes[0])) * 10.0 ** rng.uniform(-50, 49, size=(2, sizes[0]))
+        codes = rng.integers(0, max(sizes[-1], 2), size=2)
+        for weighed in ([1.0, 0.0], [0.0, 1.0]):
+            total = np.zeros(network.n_weights)
+            add_clipped_gradients(total, network, weights, PaddedBlock(rows, codes, 2, np.array(weighed)), bound)
+            assert np.isfinite(total).all()
+            largest = np.abs(total).max() or 1.0
+            assert np.linalg.norm(total / largest) * largest <= bound * (1 + 1e-14)

@@ -831,3 +831,53 @@ def test_what_learns_from_private_predictions_without_noise_has_no_total():
         X240, Y240
     )
     assert privacy_report(model).total is None
+
+
+X60 = np.random.default_rng(0).normal(size=(60, 3))
+
+
+Y60 = np.arange(60) % 2
+
+
+ROW_REPLACED = Adjacency("replace_one")
+
+
+SAME_OBJECT = DPPCA(3, epsilon=0.7, delta=1e-3)
+
+
+ONE_CLASSIFIER = AMPClassifier(epsilon=0.5, delta=1e-3, classes=[0, 1], noise="gaussian")
+
+
+ONE_BINNER = DPBinner(4, epsilon=0.7, delta=1e-3)
+
+
+IN_TWO_PLACES = {
+    "in a row": Pipeline([("a", SAME_OBJECT), ("b", SAME_OBJECT), ("c", ONE_CLASSIFIER)]),
+    "side by side": make_pipeline(FeatureUnion([("a", ONE_BINNER), ("b", ONE_BINNER)]), ONE_CLASSIFIER),
+    "members": VotingClassifier([("a", ONE_CLASSIFIER), ("b", ONE_CLASSIFIER)]),
+}
+
+
+@pytest.mark.parametrize("name", IN_TWO_PLACES)
+def test_one_object_in_two_places_is_paid_for_both_or_has_no_total(name):
+    """No total is less than what a ledger counts of the same fit."""
+    with PrivacyLedger() as ledger, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = IN_TWO_PLACES[name].fit(X60, Y60)
+    counted, report = ledger.total()[0].guarantee, privacy_report(model)
+    assert len(ledger.entries) == {"in a row": 3, "side by side": 3, "members": 2}[name]
+    if report.total is not None:
+        assert report.total.epsilon >= counted.epsilon * (1 - 1e-9)
+        assert report.total.delta >= counted.delta * (1 - 1e-9)
+
+
+def test_names_of_steps_and_of_releases_run_nothing_where_they_are_shown():
+    """What a user has called a step, a release or a condition is text on a page."""
+    script = "<script>alert(1)</script>"
+    model = Pipeline([(script, clone(ONE_CLASSIFIER))]).fit(X60, Y60)
+    with PrivacyLedger() as ledger:
+        with entry(PrivacyGuarantee(1.0, 0.0, adjacency=ROW_REPLACED, given="<b>x</b>"), script):
+            pass
+        shown = ledger._repr_html_() + privacy_report(model)._repr_html_()
+    assert "<script>" not in shown
+    assert "<b>x" not in shown

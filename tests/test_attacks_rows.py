@@ -1,5 +1,6 @@
 """Attacks on rows, each of which is a vector, whatever its storage and type and the other rows are."""
 
+import contextlib
 import inspect
 import itertools
 import random
@@ -1223,3 +1224,15 @@ def test_one_cell_of_a_table_changes_no_other_prepared_row(kind, numbers):
         table["pay"], table["flag"] = (pd.Series(cells, dtype="Int64") for cells in ([2**53 + 1, 0, pay], [0, 1, flag]))
         prepared.append(preprocessor.fit_transform(table))
     assert all(np.array_equal(prepared[0][:2], other[:2]) for other in prepared[1:])
+
+
+X60 = np.random.default_rng(0).normal(size=(60, 3))
+
+
+Y60 = np.arange(60) % 2
+
+
+def test_rows_in_a_buffer_of_two_dimensions_are_read_or_refused_in_words():
+    """A memoryview is an array to numpy."""
+    with contextlib.suppress(TypeError, ValueError):
+        AMPClassifier(delta=1e-3, classes=[0, 1]).fit(memoryview(X60), Y60)

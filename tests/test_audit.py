@@ -22,6 +22,7 @@ from skdprp import (
     DPOPORP,
     AMPClassifier,
     DPRandomProjection,
+    DPRidge,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -37,9 +38,12 @@ from skdprp import (
 )
 from skdprp.audit import AuditResult, _epsilon
 from skdprp.audit._result import clopper_pearson, epsilon_bound
+from skdprp.audit._trials import trials_of
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import published_product_noise_scale
 from skdprp.testing import reproducible_noise
+from skdprp.testing._audits import _audits
+from skdprp.testing._case import Case
 
 SURE = 1 - 1e-10  # what is sound is accused less often than that
 PURE = PrivacyGuarantee(1.0, 0.0)
@@ -819,3 +823,47 @@ def test_audit_that_shows_nothing_counts_nothing():
     assert repr(nothing) == "nothing shown at delta=0.0 with confidence 0.99 (membership: 500 tests each)"
     assert "hits" not in repr(nothing) and "wrongly" not in nothing._repr_html_()
     assert "wrongly" in dataclasses.replace(nothing, epsilon=0.1, false_alarms=10)._repr_html_()
+
+
+X60 = np.random.default_rng(0).normal(size=(60, 3))
+
+
+Y60 = np.arange(60) % 2
+
+
+BLANK_KNOWN = {"epsilon": 2.0, "delta": 0.1, "adjacency": "add_remove", "classes": [0, 1]}
+
+
+BLANK_STEPS = BLANK_KNOWN | {"n_epochs": 1, "learning_rate": 0.01, "preconditioner": False}
+
+
+BLANK = {
+    "steps on all rows": DPSGDClassifier(**BLANK_STEPS),
+    "preconditioned steps": DPSGDClassifier(**BLANK_STEPS | {"preconditioner": True}),
+    "Adam": DPSGDClassifier(**BLANK_STEPS, optimizer="adam"),
+    "batches": DPSGDClassifier(**BLANK_STEPS, batch_size=100, noise="product"),
+    "a count of labels": AMPClassifier(
+        **BLANK_KNOWN, loss="log_loss", noise="gaussian", fit_intercept=False, count_labels=True
+    ),
+}
+
+
+@pytest.mark.parametrize("model", BLANK.values(), ids=BLANK)
+def test_an_audit_of_a_blank_row_makes_the_same_of_equal_releases(model, monkeypatch):
+    """Neighbours that released the same numbers have the same weights: else an audit finds what nobody released."""
+    trials = trials_of(model, *worst_neighbours(model, np.tile(X60, (2, 1))[:100], np.arange(100) % 2))
+
+    def same_numbers(values, scale, **law):
+        values[...] = 20 + np.cos(np.arange(values.size)).reshape(values.shape)
+        return values
+
+    monkeypatch.setattr(_noise, "add_gaussian", same_numbers)
+    monkeypatch.setattr(_noise, "add_spherical", same_numbers)
+    one, other = (trials.draw(data, 1) for data in (trials.a, trials.b))
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_the_contract_is_asked_of_an_estimator_whose_neighbours_no_table_has():
+    """Of a descent with an intercept no table has a blank row: the check of audits has nothing to say then."""
+    model = DPRidge(target_bounds=(-5, 5), epsilon=2.0, delta=0.01, adjacency="add_remove", mechanism="descent")
+    assert not list(_audits(Case(model, X60, Y60.astype(float)), model))

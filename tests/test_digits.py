@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skdprp import AMPClassifier
 from skdprp._digits import printed_down, printed_up
 
 NUMBERS = [*np.exp(np.random.default_rng(0).uniform(-60, 60, 1000)).tolist(), np.nextafter(1.0, 2), 1 - 2.0 ** (-53)]
@@ -48,3 +49,17 @@ def test_no_context_of_decimals_changes_what_is_printed():
         context.traps.update(dict.fromkeys(context.traps, True))
         assert [(printed_up(number), printed_down(number)) for number in numbers] == usual
         assert not any(context.flags.values())
+
+
+X60 = np.random.default_rng(0).normal(size=(60, 3))
+
+
+Y60 = np.arange(60) % 2
+
+
+def test_traps_of_the_caller_for_decimals_end_no_fit():
+    """A context that traps what is inexact is for the numbers of the caller."""
+    context = decimal.Context(prec=9, traps=[decimal.Inexact])
+    with decimal.localcontext(context):
+        model = AMPClassifier(epsilon=1.23456789, delta=1e-3, classes=[0, 1]).fit(X60, Y60)
+        assert "1.23" in repr(model.guarantee_)

@@ -4,6 +4,7 @@
 import html
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -38,6 +39,7 @@ from skdprp import (
     DPOPORP,
     AMPClassifier,
     DPBinner,
+    DPRidge,
     DPSGDClassifier,
     DPSignOPORP,
     MIDPRegressor,
@@ -54,7 +56,7 @@ from skdprp import (
 )
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import FIXED_BEFORE, Adjacency
-from skdprp.ledger import LedgerError, UnrecordedNoiseError, entry
+from skdprp.ledger import LedgerError, UnrecordedNoiseError, _filter, entry
 from skdprp.ledger._filter import budget, price
 from skdprp.mechanisms import add_gaussian, add_laplace, add_spherical, gaussian_profile
 from skdprp.mechanisms._numerics import rounded_up
@@ -1469,3 +1471,27 @@ def test_a_ledger_that_is_not_to_be_created_is_refused_where_there_is_none(tmp_p
     assert len(ledger.entries) == 2
     with pytest.raises(ValueError, match="give its path"):
         PrivacyLedger(create=False)
+
+
+X60 = np.random.default_rng(0).normal(size=(60, 3))
+
+
+Y60 = np.arange(60) % 2
+
+
+PRICED_FINELY = [
+    AMPClassifier(epsilon=1.0, delta=1e-4, noise="gaussian"),
+    DPRidge(target_bounds=(0, 1), epsilon=4.0, delta=1e-4, mechanism="moments"),
+]
+
+
+@pytest.mark.parametrize("model", PRICED_FINELY, ids=lambda model: type(model).__name__)
+def test_the_price_of_a_release_dominates_its_profile_between_the_cells_it_was_found_at(model):
+    """A coin and Gaussian noise, with what sampling costs, tell no less than the release, wherever one looks."""
+    guarantee = clone(model).fit(X60, Y60).guarantee_
+    price = _filter.price(guarantee)
+    for epsilon in np.geomspace(1e-3, 25, 20):
+        delta = guarantee.profile(float(epsilon))
+        noise = gaussian_profile(max(float(epsilon) - 2 * price.sampling, 0.0), scale=1 / math.sqrt(price.square))
+        priced = math.exp(price.sampling) * (price.coins + (1 - price.coins) * noise)
+        assert delta <= priced * (1 + 2.0**-31) or delta < 1e-60  # profiles are rounded up by 2^-32

@@ -190,7 +190,7 @@ def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=
                     'outputs than the default one with adjacency="replace_one", or with count_labels=False.'
                 )
     known = {} if output else {"membership": _membership_score(fitted, a, b)}
-    draw = partial(_fit_and_take, estimator, output or _released)
+    draw = partial(_fit_in_places, estimator, output or _released, number_of_rows(a[0]))
     return Trials(draw, a, b, known, fitted.guarantee_.delta)
 
 
@@ -204,18 +204,18 @@ def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, outpu
     fitted = clone(estimator).fit(*a)
     is_linear = hasattr(fitted, "coef_")
     known = {"membership": _membership_score(fitted, a, b)} if is_linear and not output else {}
-    draw = partial(_descend_and_take, estimator, output or _released, number_of_rows(a[0]))
+    draw = partial(_fit_in_places, estimator, output or _released, number_of_rows(a[0]))
     return Trials(draw, a, b, known, fitted.guarantee_.delta)
 
 
-def _descend_and_take(estimator, output, n_places, data, n):
-    def _descended(data):
+def _fit_in_places(estimator, output, n_places, data, n):
+    def _release(data):
         model = clone(estimator)
-        # A blank row is in no batch and adds no gradient: to the plan, and to means, it is one of the rows.
+        # A blank row is in no batch and in no sum: to what is planned, and to means, it is one of the rows.
         model._problem = lambda shape, *facts: type(model)._problem(model, (n_places, *shape[1:]), *facts)
         return output(model.fit(*data))
 
-    return _call(_descended, data, n)
+    return _call(_release, data, n)
 
 
 @trials_of.register
