@@ -535,6 +535,7 @@ def test_a_score_raises_no_flag_of_decimals():
     """A decimal beside a float raises one, and would tell that a row holds it."""
     cells = np.array([Decimal("0.1"), 1.0, 0.0, Decimal("1e-999999")], dtype=object)
     with localcontext() as context:
+        context.clear_flags()
         dp_accuracy_score(cells, np.array([0.1, 1.0, 0.0, 2.0]), epsilon=1.0)
         dp_r2_score(cells, np.array([0.1, 1.0, 0.0, 2.0]), target_bounds=(0, 1), epsilon=1.0)
         assert not any(context.flags.values())
