@@ -9,6 +9,7 @@ from numbers import Real
 import numpy as np
 
 _AS_ASKED = 6
+_MOST_DIGITS = 400  # of a number that a float equals, whole ones included
 _PLAIN = {float, int, bool, str, type(None)}
 _UNBOUNDED = (
     *("scale", "sensitivity", "lipschitz", "max_norm", "max_abs", "max_change", "min_norm", "min_eigenvalue"),
@@ -77,7 +78,7 @@ def printed_down(bound, digits=3):
 def _printed(bound, n_digits, rounding):
     bound = to_python(bound)
     shortest = Decimal(str(bound))
-    if not shortest.is_finite() or len(shortest.normalize(_context(400)).as_tuple().digits) <= _AS_ASKED:
+    if not shortest.is_finite() or len(shortest.normalize(_context(_MOST_DIGITS)).as_tuple().digits) <= _AS_ASKED:
         return str(bound)
     return str(float(_context(n_digits, rounding).create_decimal(Decimal.from_float(float(bound)))))
 

@@ -135,6 +135,13 @@ def first_column(frame):
     return frame.iloc[:, 0]
 
 
+def test_a_search_on_what_was_sketched_costs_nothing_more(binary):
+    X, y = binary
+    sketch, search = DPOPORP(4, epsilon=2.0), GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=3)
+    plan = privacy_report(make_pipeline(sketch, search), X, y)
+    assert (plan.total.epsilon, plan.total.delta) == (2.0, 1e-6)
+
+
 def test_what_a_report_before_a_fit_does_not_know_is_an_error(binary):
     X, y = binary
     fitted = TunedThresholdClassifierCV(LogisticRegression().fit(X, y), cv="prefit", refit=False)

@@ -238,7 +238,6 @@ def _check_holds_no_fits(estimator):
     """Refuse what clones would forget, but for composites and models of this library, which fit clones themselves."""
     if type(estimator) is FrozenEstimator or is_of_library(estimator):
         return
-    _refuse_searches(estimator, False)
     parts = [part for _, part in (*getattr(estimator, "steps", ()), *branches(estimator)) if hasattr(part, "fit")]
     if not parts and (fitted := fitted_before(estimator)) is not None:
         raise ValueError(_FITTED_BEFORE.format(type(estimator).__name__, type(fitted).__name__))
