@@ -13,16 +13,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._adjacency import Relation
 from .._recording import open_journals
 from .._validation import number_of_rows, without_values
 from ..histograms import CategoryCounts, PrivateHistograms
-from ..linear_model._base import PrivateLinearClassifier
+from ..linear_model._base import PrivateClassifier
 from ..linear_model._mutual_information import MIDPRegressor
-from ..linear_model._objective import AMPClassifier
 from ..losses import LogisticLoss, SoftmaxLoss
 from ..moments import PrivateMoments
-from ..neural_network._dpsgd import DPSGDClassifier
 from ..sketch._additive import AdditiveSketch
 from ..sketch._base import BaseSketch
 
@@ -166,41 +163,16 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     return Trials(partial(_fit_and_take, estimator, output or _released), a, b, {}, delta)
 
 
-def _with_public_labels(estimator, a, b):
-    _require_one_width(labelled(a)[0], labelled(b)[0])
-    estimator = clone(estimator)
-    if estimator.classes is None and not np.array_equal(np.unique(a[1]), np.unique(b[1])):
-        estimator.set_params(classes=np.union1d(a[1], b[1]))
-    return estimator
-
-
 @trials_of.register
-def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=None, output=None):
-    """Fit as the guarantee assumes: the labels are public, and C and delta the same for both data sets."""
-    estimator = _with_public_labels(estimator, a, b)
-    fitted = clone(estimator).fit(*a)
-    if estimator.adjacency == Relation.ADD_REMOVE:  # of which b has one row fewer, where the guarantee has a blank one
-        estimator.set_params(C=fitted.C_, delta=fitted.delta_)
-        if isinstance(estimator, AMPClassifier):
-            counts = fitted.class_prior_ is not None
-            estimator.set_params(noise=fitted.noise_, count_labels=counts)
-            if counts and output:
-                raise ValueError(
-                    "class_prior_ is a share of all rows, of which no table of this audit has a blank one: audit other "
-                    'outputs than the default one with adjacency="replace_one", or with count_labels=False.'
-                )
-    known = {} if output else {"membership": _membership_score(fitted, a, b)}
-    draw = partial(_fit_in_places, estimator, output or _released, number_of_rows(a[0]))
-    return Trials(draw, a, b, known, fitted.guarantee_.delta)
-
-
-@trials_of.register
-def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, output=None):
+def _of_classifier(estimator: PrivateClassifier, a, b, *, rows_are_trials=None, output=None):
     """Fit as the guarantee assumes: public labels, and as many places for rows as `a` has, of which `b` has one blank.
 
     All that follows from the number of rows is of one number then, or `a` and `b` would differ in public.
     """
-    estimator = _with_public_labels(estimator, a, b)
+    _require_one_width(labelled(a)[0], labelled(b)[0])
+    estimator = clone(estimator)
+    if estimator.classes is None and not np.array_equal(np.unique(a[1]), np.unique(b[1])):
+        estimator.set_params(classes=np.union1d(a[1], b[1]))
     fitted = clone(estimator).fit(*a)
     is_linear = hasattr(fitted, "coef_")
     known = {"membership": _membership_score(fitted, a, b)} if is_linear and not output else {}
