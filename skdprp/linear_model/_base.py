@@ -265,7 +265,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         # Far below 1 / n, at which publishing one row in n as it is would do.
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         try:
-            return replace(self._calibrate(problem, delta), problem=problem)
+            calibration = self._calibrate(problem, delta)
+            return replace(calibration, problem=calibration.problem or problem)
         except (ArithmeticError, _noise.ScaleError) as error:  # such as overflows, of public numbers alone
             parameters = self.get_params(deep=False).items()
             numbers = ", ".join(f"{name}={value}" for name, value in parameters if type(value) in (int, float))

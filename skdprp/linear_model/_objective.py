@@ -12,8 +12,10 @@ from .._digits import printed_down
 from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import Published, sampled_target
+from ..mechanisms.gaussian_laplace import gaussian_scale
 from ..mechanisms.label_count import LabelCount, gaussian_label_count, laplace_label_count
 from ..mechanisms.objective_perturbation import (
+    RELEASE_DEVIATIONS,
     hessian_log_det,
     objective_perturbation_profile,
     objective_perturbation_scale,
@@ -25,14 +27,14 @@ from ..mechanisms.objective_perturbation import (
 )
 from ..mechanisms.published import published_objective_perturbation
 from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifier
-from ._erm import minimisers
+from ._erm import Problem, minimisers
 
-# Of epsilon, what log-determinants (see `hessian_log_det`) take at C="auto", and at the largest C that is not refused.
-_SHARE_OF_LOG_DET, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
-# Shift of the release in units of its noise, for each unit of epsilon, and at most: so small that it costs next to
-# nothing of the guarantee. Beside product noise its loss counts at 20 deviations: 20 / 2000 is a hundredth of epsilon.
-_SHIFT_OF_RELEASE, _LARGEST_SHIFT = 1 / 300, 0.1
-_SHIFT_BESIDE_PRODUCT = 1 / 2000
+# Of epsilon, what log-determinants (see `hessian_log_det`) take at most at C="auto", and at any C that is not refused.
+_LARGEST_SHARE_OF_LOG_DET_OF_AUTO, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
+# Shift of the release in units of its noise, for each unit of epsilon: so small that it costs next to nothing of the
+# guarantee, a hundredth of epsilon beside product noise. The last is small for any epsilon.
+_LEAST_SHIFTS, _SMALL = {"gaussian": 1 / 300, "product": 1 / 2000}, 0.1
+_USUAL_SCORE = 3.0  # of rows of the largest norm
 _MOST_WEIGHTS_OF_PRODUCT = 64  # up to which product noise may be the smaller one: beyond, by 3% at most
 _SAMPLING_ERROR = 2.0**-40
 _BINARY_PROOF = "proof in skdprp.mechanisms.objective_perturbation_profile"
@@ -63,6 +65,22 @@ class ObjectiveNoise:
         _noise.check_scale(self.release_scale)
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What is fixed before the final calibration: kind of noise, penalty and shift of the release, by public facts.
+
+    `noise` is the standard deviation of a coordinate of the linear term, if it were all noise there is in weights, for
+    rows of which `_usual_curvature` holds.
+    """
+
+    problem: Problem
+    kind: str
+    count: LabelCount | None
+    penalty: float
+    shift: float
+    noise: float
+
+
 class AMPClassifier(PrivateLinearClassifier):
     """Private logistic regression or support vector machine by objective perturbation.
 
@@ -89,9 +107,10 @@ class AMPClassifier(PrivateLinearClassifier):
     noise : {"auto", "gaussian", "product"}, default="auto"
         Distribution of the linear term: Gaussian, or a random radius times a random direction. Calibrated exactly, the
         radius is Gamma distributed, which is less noise for few weights; as published it is the half-normal of [2]_.
-        "auto" is the one of the smaller root mean square, for up to 64 weights, and Gaussian for more, one-vs-rest
-        problems of more than two classes and published calibrations. Beside many other releases Gaussian noise adds up
-        to less; a :class:`~skdprp.DPSearchCV` takes it for "auto".
+        "auto" is the one that puts less noise on the weights by public numbers: mostly product noise for up to 64
+        weights and some 100,000 rows, and Gaussian for more of either, one-vs-rest problems of more than two classes
+        and published calibrations. Beside many other releases Gaussian noise adds up to less; a
+        :class:`~skdprp.DPSearchCV` takes it for "auto".
     calibration : {"exact", "published"} or Published, default="exact"
         "published" reproduces [1]_ without hyperparameters (H-F AMP), or [2]_ for product noise, which is then that of
         the release, too. What they claim is in `claimed_`; `guarantee_` has what is true, and fit warns.
@@ -121,8 +140,8 @@ class AMPClassifier(PrivateLinearClassifier):
         Whether to release a noisy count of the labels of two classes. Scores start from its log-odds, so that
         probabilities are right where one class is rare. It costs half a percent more Gaussian noise, or a fiftieth of
         epsilon beside product noise. "auto" counts if the number of rows is at least forty times the standard deviation
-        of the noise of the count. Only the number of rows, `epsilon` and `delta` decide this. Not for huber_hinge, more
-        classes, and published calibrations.
+        of the noise of the count: `epsilon`, `delta`, the number of rows and the kind of the noise decide this. Not for
+        huber_hinge, more classes, and published calibrations.
     threshold : float or "prior", default=0.5
         Of two classes, ``classes_[1]`` (they are sorted) is predicted where its probability is above this; "prior" is
         `prior_threshold_`, for which `fit` counts the labels, unless `count_labels` is False. It may be set anew after
@@ -156,7 +175,8 @@ class AMPClassifier(PrivateLinearClassifier):
     scale_ : float
         Scale of the linear term: standard deviation of Gaussian noise, scale of the radius of product noise.
     release_scale_ : float
-        Standard deviation of the noise on the minimiser; for published product noise, the scale of its radius.
+        Standard deviation of the noise on the minimiser, which hides the error of the solver; for published product
+        noise, the scale of its radius.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -253,107 +273,110 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         if self.calibration != "exact":
             return self._calibrate_as_published(problem, delta)
-        # Sampling in floats costs an epsilon of 2^-30 for each of m noisy values. It is set aside first: ideal noise
-        # has to meet (epsilon - 2^-30 m, delta exp(-2^-31 m)), which is what is left.
+        # (1) Ideal noise has to meet (epsilon - 2^-30 m, delta exp(-2^-31 m)): sampling in floats costs an epsilon of
+        # 2^-30 for each of m noisy values.
         target = sampled_target(self.epsilon, delta, n_changed=_n_noisy(problem))
-        kind, deviation, count = self._least_noise(problem, target, delta, can_count)
-        problem = _with_largest_offset(problem, count)
-        penalty = self._penalty(problem, kind, deviation)
-        log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
-        if kind == "product":
-            return self._calibrate_product(problem, delta, target, penalty, log_det, count)
-        profile, calibrate, facts = self._gaussian_mechanism(problem, count)
-        shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
-        scale = calibrate(*target, log_det=log_det, release_shift=shift, **facts)
-        # Neighbours with the same minimiser may release points that are 2 hidden gradients / penalty apart: the noise
-        # of the release is such that this is the shift that b was calibrated for.
-        release_scale = 2 * _hidden_gradient(problem, penalty, scale) / (penalty * shift)
-        loss = _privacy_loss(problem, profile, scale=scale, log_det=log_det, release_shift=shift, **facts)
-        noise = ObjectiveNoise(penalty, scale, None, release_scale, count)
-        source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
-        return self._state(noise, "Gaussian", delta=delta, source=source, loss=loss)
+        # (2) The kind of the noise, the penalty and the shift of the release, by noise of a provisional scale.
+        plan = min(self._plans(problem, target, delta, can_count), key=lambda plan: plan.noise)
+        problem = plan.problem
+        # (3) The scale of the linear term, which pays for the log-determinant, the release and a count of labels, too.
+        log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=plan.penalty)
+        profile, calibrate, facts = self._mechanism(problem, plan.kind, plan.count)
+        known = {"log_det": log_det, "release_shift": plan.shift, **facts}
+        scale = calibrate(*_target_of_each(problem, plan.kind, target), **known)
+        # (4) The noise of the release.
+        radius_law = _radius_law(problem, plan.kind)
+        release_scale = _distance_of_minima(problem, plan.penalty, scale, radius_law) / plan.shift
+        noise = ObjectiveNoise(plan.penalty, scale, radius_law, release_scale, plan.count)
+        if plan.kind == "gaussian":
+            loss = _privacy_loss(problem, profile, scale=scale, **known)
+            source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
+            return self._state(problem, noise, "Gaussian", delta=delta, source=source, loss=loss)
+        loss = _privacy_loss(problem, profile, scale=scale, **known) if problem.n_outputs == 1 else None
+        return self._state(problem, noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
 
-    def _least_noise(self, problem, target, delta, can_count):
-        """Kind of the noise, the root mean square of its coordinates, and the noise of a count of labels or None.
+    def _plans(self, problem, target, delta, can_count):
+        """Yield a `Plan` for each kind of noise that may be taken.
 
-        The second is provisional, at log_det=0: the log-determinant depends on the penalty, and C="auto" on this
-        number. `_calibrate` finds the final scale. There is no count where it does not pay.
+        Its noise is that of a provisional scale, at log_det=0 and without a shift of the release: both depend on the
+        penalty, and the penalty of C="auto" on the scale. `_calibrate` finds the final one.
         """
-        counts, deviations = {"gaussian": None, "product": None}, {}
-        if can_count:
-            possible = {  # any scale would do, for the profile counts the exact price of each: so not of `target`
-                "gaussian": gaussian_label_count(self.epsilon, delta, n_samples=problem.n_samples),
-                "product": laplace_label_count(self.epsilon, n_samples=problem.n_samples),
-            }
-            wanted = self.count_labels is True or self.threshold == "prior"
-            may_pay = self.count_labels is not False
-            counts = {kind: count if wanted or (may_pay and count.pays) else None for kind, count in possible.items()}
-        if self.noise != "product":
-            _, calibrate, facts = self._gaussian_mechanism(problem, counts["gaussian"])
-            deviations["gaussian"] = calibrate(*target, log_det=0.0, **facts)
         # Several problems would have to share epsilon.
         may_be_product = problem.n_outputs == 1 and problem.n_weights <= _MOST_WEIGHTS_OF_PRODUCT
-        if self.noise == "product" or (self.noise == "auto" and may_be_product):
-            facts = self._product_facts(problem, counts["product"])
-            scale = product_perturbation_scale(*_share_of_each(problem, target), **facts)
-            # Its squared radius has the mean n (n + 1) scale^2, over n coordinates.
-            deviations["product"] = np.sqrt(problem.n_weights + 1) * scale
-        kind = min(deviations, key=deviations.get)
-        return kind, deviations[kind], counts[kind]
+        kinds = ("gaussian", "product") if may_be_product else ("gaussian",)
+        for kind in kinds if self.noise == "auto" else (self.noise,):
+            count = self._count(problem, kind, delta) if can_count else None
+            planned = _with_largest_offset(problem, count)
+            _, calibrate, facts = self._mechanism(planned, kind, count)
+            epsilon_of_each, delta_of_each = _target_of_each(planned, kind, target)
+            scale = calibrate(epsilon_of_each, delta_of_each, log_det=0.0, **facts)
+            # The squared radius of product noise has the mean n (n + 1) scale^2, over n coordinates.
+            deviation = scale if kind == "gaussian" else np.sqrt(planned.n_weights + 1) * scale
+            penalty = self._penalty(planned, kind, deviation)
+            distance = _distance_of_minima(planned, penalty, scale, _radius_law(planned, kind))
+            # Noise of the linear term moves weights by this share of it, that of the release as it is.
+            steepness = penalty + _usual_curvature(planned)
+            left = epsilon_of_each * (1 - self._share_of_log_det(planned, kind, penalty))
+            least = min(_LEAST_SHIFTS[kind] * epsilon_of_each, _SMALL)
+            shift, factor = _balanced_shift(kind, left, delta_of_each, distance * steepness / deviation, least)
+            noise = np.hypot(factor * deviation, distance * steepness / shift)
+            if self.C == "auto":
+                penalty = max(penalty, _least_penalty_beside_release(planned, penalty * distance / shift))
+            yield Plan(planned, kind, count, penalty, shift, noise)
 
-    def _product_facts(self, problem, count):
-        """Public facts that profile and calibration of product noise take."""
-        return {
-            "n_dims": problem.n_weights,
-            "lipschitz": problem.lipschitz,
-            "n_vertices": problem.n_classes - 1 if problem.multinomial else 1,
-            "adjacency": self.adjacency,
-            **(count.profile_argument if count else {}),
-        }
+    def _count(self, problem, kind, delta):
+        """Noise of a count of labels beside this kind of noise, or None where there is no count."""
+        # Any scale would do, for the profile counts the exact price of each: so not of what is left of delta.
+        if kind == "gaussian":
+            count = gaussian_label_count(self.epsilon, delta, n_samples=problem.n_samples)
+        else:
+            count = laplace_label_count(self.epsilon, n_samples=problem.n_samples)
+        is_wanted = self.count_labels is True or self.threshold == "prior"
+        return count if is_wanted or (self.count_labels == "auto" and count.pays) else None
 
-    def _gaussian_mechanism(self, problem, count=None):
-        """Profile and calibration of Gaussian noise in the objective, and the public facts that both take."""
-        if problem.multinomial:
-            facts = {"adjacency": self.adjacency, "n_classes": problem.n_classes, "max_norm": problem.row_norm}
+    def _mechanism(self, problem, kind, count=None):
+        """Profile and calibration of noise in the objective, and the public facts that both take."""
+        facts = {"adjacency": self.adjacency}
+        if problem.multinomial and kind == "gaussian":
+            facts |= {"n_classes": problem.n_classes, "max_norm": problem.row_norm}
             return softmax_perturbation_profile, softmax_perturbation_scale, facts
         # The sensitivity: one row, which is clipped to `max_norm`, moves the gradient of an objective by this at most.
-        facts = {"adjacency": self.adjacency, "n_outputs": problem.n_outputs, "lipschitz": problem.lipschitz}
-        facts |= count.profile_argument if count else {}
-        return objective_perturbation_profile, objective_perturbation_scale, facts
+        facts |= {"lipschitz": problem.lipschitz, **(count.profile_argument if count else {})}
+        if kind == "gaussian":
+            facts["n_outputs"] = problem.n_outputs
+            return objective_perturbation_profile, objective_perturbation_scale, facts
+        facts |= {"n_dims": problem.n_weights, "n_vertices": problem.n_classes - 1 if problem.multinomial else 1}
+        return product_perturbation_profile, product_perturbation_scale, facts
 
-    def _penalty(self, problem, kind, deviation):
-        """Penalty of `C`; if "auto", one that balances noise of this kind and size against shrinkage."""
+    def _log_dets(self, problem, kind):
+        """How many log-determinants the privacy loss has."""
         # One row may change the log-determinant of the second derivative, which is a part of the privacy loss that no
         # noise hides. One-vs-rest problems pay for each. A row replaced is one removed and another added, and
         # the Gaussian profile of several problems pays for both halves, see `objective_perturbation_profile`.
         pays_twice = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and kind == "gaussian"
-        times = problem.n_outputs * (2 if pays_twice else 1)
-        least, usual = (
-            penalty_for_log_det(problem.row_loss, max_norm=problem.row_norm, log_det=share * self.epsilon / times)
-            for share in (_LARGEST_SHARE_OF_LOG_DET, _SHARE_OF_LOG_DET)
+        return problem.n_outputs * (2 if pays_twice else 1)
+
+    def _share_of_log_det(self, problem, kind, penalty):
+        """Share of epsilon that log-determinants take."""
+        log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
+        return self._log_dets(problem, kind) * log_det / self.epsilon
+
+    def _penalty(self, problem, kind, deviation):
+        """Penalty of `C`; if "auto", one that balances noise of this kind and size against shrinkage."""
+        of_one = self.epsilon / self._log_dets(problem, kind)
+        least, least_of_auto = (
+            penalty_for_log_det(problem.row_loss, max_norm=problem.row_norm, log_det=share * of_one)
+            for share in (_LARGEST_SHARE_OF_LOG_DET, _LARGEST_SHARE_OF_LOG_DET_OF_AUTO)
         )
-        penalty = max(usual, balanced_penalty(problem, deviation)) if self.C == "auto" else 1.0 / self.C
+        penalty = max(least_of_auto, balanced_penalty(problem, deviation)) if self.C == "auto" else 1.0 / self.C
         if penalty <= least:
             raise ValueError(
                 f"epsilon={self.epsilon} is too small for C={self.C}: C must be below {0.99 / least:.3g}, and "
-                f"C={1 / usual:.3g} leaves most of epsilon to the noise."
+                f"C={1 / least_of_auto:.3g} leaves most of epsilon to the noise."
             )
         return penalty
 
-    def _calibrate_product(self, problem, delta, target, penalty, log_det, count):
-        """Calibrate product noise; one-vs-rest problems share epsilon and delta in equal parts."""
-        # No profile of several spherical draws together is known, so that each has its part of epsilon and of delta.
-        share, facts = _share_of_each(problem, target), self._product_facts(problem, count)
-        shift = min(_SHIFT_BESIDE_PRODUCT * share[0], _LARGEST_SHIFT)
-        scale = product_perturbation_scale(*share, log_det=log_det, release_shift=shift, **facts)
-        radius_law = (problem.n_weights, 1)
-        hidden = _hidden_gradient(problem, penalty, scale, radius_law) / np.sqrt(problem.n_outputs)  # of each problem
-        noise = ObjectiveNoise(penalty, scale, radius_law, 2 * hidden / (penalty * shift), count)
-        known = {"scale": scale, "log_det": log_det, "release_shift": shift, **facts}
-        loss = _privacy_loss(problem, product_perturbation_profile, **known) if problem.n_outputs == 1 else None
-        return self._state(noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
-
-    def _state(self, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
+    def _state(self, problem, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
         """State what holds of a fit with this noise: (epsilon, `delta`), unless it is known that `true` does."""
         mechanism = (
             f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
@@ -374,11 +397,11 @@ class AMPClassifier(PrivateLinearClassifier):
             },
             noise=noise,
             claimed=claimed,
+            problem=problem,
         )
 
     def _release(self, calibration, X, codes, class_weights):
-        noise = calibration.noise
-        problem = _with_largest_offset(calibration.problem, noise.count)
+        problem, noise = calibration.problem, calibration.noise
         # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
         prior, share, offset = None, None, 0.0
         if noise.count:
@@ -458,12 +481,12 @@ class AMPClassifier(PrivateLinearClassifier):
         else:
             kind, source, paper = "Gaussian", _BINARY_PROOF, "Iyengar et al., S&P 2019"
             log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
-            shift = 2 * _hidden_gradient(problem, penalty, noise.scale) / (penalty * release_scale)
-            profile, _, facts = self._gaussian_mechanism(problem)
+            shift = _distance_of_minima(problem, penalty, noise.scale) / release_scale
+            profile, _, facts = self._mechanism(problem, "gaussian")
             loss = _privacy_loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **facts)
             true = self.epsilon, reached_delta(self.epsilon, loss.profile(self.epsilon))
         claimed = self._claim(published.claimed_delta, paper)
-        return self._state(noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
+        return self._state(problem, noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
 
     def _is_multinomial(self, n_classes):
         # The papers know binary problems alone.
@@ -474,9 +497,15 @@ class AMPClassifier(PrivateLinearClassifier):
         return False
 
 
-def _share_of_each(problem, target):
-    """Part of epsilon and of delta that each of several problems has, where no profile of all together is known."""
-    return target[0] / problem.n_outputs, target[1] / problem.n_outputs
+def _target_of_each(problem, kind, target):
+    """Epsilon and delta of each draw of the noise, of those that all may take together."""
+    # No profile of several spherical draws together is known, so that each has its part of epsilon and of delta.
+    return target if kind == "gaussian" else (target[0] / problem.n_outputs, target[1] / problem.n_outputs)
+
+
+def _radius_law(problem, kind):
+    """Shape and power of the radius of the linear term, see `ObjectiveNoise`."""
+    return None if kind == "gaussian" else (problem.n_weights, 1)
 
 
 def _privacy_loss(problem, profile, **known):
@@ -493,10 +522,7 @@ def _n_noisy(problem):
 
 
 def _with_largest_offset(problem, count):
-    """Bound the number that is added to all scores if labels are counted, by the score of the smallest share.
-
-    `_calibration_of` keeps the problem without this bound, so that the release calls this again.
-    """
+    """Bound the number that is added to all scores if labels are counted, by the score of the smallest share."""
     largest = abs(problem.row_loss.score_of(_least_weighted_share(problem))) if count else 0.0
     return replace(problem, largest_offset=largest)
 
@@ -523,6 +549,42 @@ def balanced_penalty(problem, noise_scale):
     return max(balanced, LEAST_PENALTY * R**2)
 
 
+def _usual_curvature(problem):
+    """Second derivative of all losses in a direction, if rows have the largest norm and no direction is preferred."""
+    return problem.n_samples * problem.row_norm**2 / (4 * problem.n_classes * problem.n_features)
+
+
+def _least_penalty_beside_release(problem, noise):
+    """Penalty that balances noise of the release, which is this over the penalty, against shrinkage.
+
+    Scores of rows of the largest norm R have noise of ``R noise / penalty``, and are shrunk by the share ``penalty /
+    curvature``: both are small where rows are many.
+    """
+    return float(np.sqrt(problem.row_norm * noise * _usual_curvature(problem) / _USUAL_SCORE))
+
+
+def _balanced_shift(kind, epsilon, delta, ratio, least):
+    """Shift of the release that makes both kinds of noise of the weights together least, and its factor on the first.
+
+    The noise of the linear term grows with the shift, and that of the release is proportional to 1 / shift. `ratio` is
+    the latter at a shift of 1 over the former at 0. For few rows it is next to nothing, and the shift is `least`.
+
+    Gaussian noise of the linear term and of the release together are a Gaussian mechanism of shift mu, so that the
+    first grows by ``1 / sqrt(1 - (shift / mu)^2)``: what is least is about ``1 + (shift / mu)^2 + (ratio / shift)^2``.
+    Beside product noise the release takes about d = `RELEASE_DEVIATIONS` times its shift of epsilon, so that the first
+    grows by ``1 / (1 - d shift / epsilon)``: about ``1 + 2 d shift / epsilon + (ratio / shift)^2`` is least. Neither
+    takes more than half.
+    """
+    if kind == "gaussian":
+        mu = 1 / gaussian_scale(epsilon, delta)
+        shift = float(np.clip(np.sqrt(ratio * mu), least, mu / 2))
+        return shift, 1 / np.sqrt(1 - (shift / mu) ** 2)
+    d = RELEASE_DEVIATIONS
+    half = epsilon / (np.sqrt(d**2 + epsilon) + d)  # at which d shift + shift^2 / 2, which is the loss, is epsilon / 2
+    shift = float(np.clip(np.cbrt(ratio**2 * epsilon / d), least, half))
+    return shift, 1 / (1 - (d * shift + shift**2 / 2) / epsilon)
+
+
 def _largest_perturbation(problem, scale, radius_law=None):
     """Norm of the linear term of one output, beyond which `minimisers` refuses draws: a probability below 2^-288.
 
@@ -538,11 +600,15 @@ def _largest_perturbation(problem, scale, radius_law=None):
     return float((scale if radius_law else np.sqrt(2) * scale) * (k + 20 * np.sqrt(k) + 200) ** (1 / power))
 
 
-def _hidden_gradient(problem, penalty, scale, radius_law=None):
-    """Bound the gradient norm that the noise of the release hides: the solver's, and the error of a sampled term b.
+def _distance_of_minima(problem, penalty, scale, radius_law=None):
+    """How far apart two neighbours with the same minimiser may be at most before the noise of the release.
 
-    A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are:
-    its tails are exact to 46 bits, and so are the quantiles of scipy but for a few of these bits.
+    Where the solver stops, the gradient is small, and the point no further from the minimiser than its norm over the
+    penalty. Released are then two points that are twice that apart: a shift of so much over the scale of the noise. Of
+    one-vs-rest problems with Gaussian noise all are one point, with product noise each is one.
     """
     largest = _largest_perturbation(problem, scale, radius_law)
-    return problem.gradient_error(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
+    # A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are:
+    # its tails are exact to 46 bits, and so are the quantiles of scipy but for a few of these bits.
+    hidden = problem.gradient_error(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
+    return 2 * hidden / (penalty * (np.sqrt(problem.n_outputs) if radius_law else 1.0))

@@ -20,7 +20,7 @@ from .radial import spherical_profile
 
 _QUADRATURE_ERROR, _CANCELLATION = 2.0**-28, 2.0**-46  # relative; what cancels grows as the noise does
 _LARGEST_EXPONENT = 700.0  # beyond which exp overflows
-_RELEASE_DEVIATIONS = 20  # of the release beside product noise, beyond which no sampled value lies
+RELEASE_DEVIATIONS = 20  # of the release beside product noise, beyond which no sampled value lies
 _LARGEST_EPSILON = 2.0**20  # a profile decreases, so that a smaller epsilon is on the private side
 
 
@@ -230,8 +230,8 @@ def product_perturbation_profile(
     >>> product_perturbation_profile(1.0, scale=2.0, n_dims=10)
     0.0
     """
-    release_loss = _RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2 + count_epsilon
-    tail = float(ndtr(-_RELEASE_DEVIATIONS)) if release_shift else 0.0
+    release_loss = RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2 + count_epsilon
+    tail = float(ndtr(-RELEASE_DEVIATIONS)) if release_shift else 0.0
     is_replaced, left = rows_that_differ(adjacency) == 2, min(epsilon - release_loss - log_det, _LARGEST_EXPONENT)
     if (2 if is_replaced else 1) * lipschitz / scale <= left:
         return tail
@@ -472,7 +472,7 @@ def product_perturbation_scale(
     count_epsilon=0.0,
 ):
     """Calibrate the noise of :func:`product_perturbation_profile`, rounding to the private side."""
-    _require_room(epsilon, log_det + _RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2 + count_epsilon)
+    _require_room(epsilon, log_det + RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2 + count_epsilon)
     return calibrated(
         lambda scale: product_perturbation_profile(
             epsilon,
