@@ -22,6 +22,7 @@ SHUFFLED = (
     "X, y or groups come from a shuffle, as of a merge or a sort, or from a sample of a bag, which may have other rows "
     "or another order each time that it is computed: persist() the table as a whole first, and take its columns then."
 )
+_TOGETHER = 8  # results that are joined at once
 _FITS = ContextVar("whether rows that are transformed go on to a fit", default=False)
 # The last ones of bags, which draw anew; also in the name of a task that others are fused into.
 _SHUFFLE = re.compile("shuffle|p2p|partd|groupby-(part|collect)|finalize_sample|sample_(map|reduce|with_replacement)")
@@ -158,6 +159,18 @@ def computed(*collections):
     """Compute dask collections together, and return all else as it is."""
     check_same_order(*filter(is_lazy, collections))
     return sys.modules["dask"].compute(*collections) if any(map(is_lazy, collections)) else collections
+
+
+def compute_joined(tasks, join=None):
+    """Compute tasks; or what `join` makes of a few results, of such results again, and so on, where they lie.
+
+    Nobody then holds the results of all tasks at once, as of counts that take more memory than the rows.
+    """
+    dask = sys.modules["dask"]
+    while join is not None and len(tasks) > _TOGETHER:
+        starts = range(0, len(tasks), _TOGETHER)
+        tasks = [dask.delayed(join, pure=False)(tasks[start : start + _TOGETHER]) for start in starts]
+    return dask.compute(*tasks)
 
 
 class _OnChunk:

@@ -14,7 +14,17 @@ from . import _noise
 from ._adjacency import Unit
 from ._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
 from ._digits import printed_down, printed_up
-from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
+from ._lazy import (
+    RELEASED_AGAIN,
+    SAME_ORDER,
+    SHUFFLED,
+    check_same_order,
+    compute_joined,
+    holds_releases,
+    is_lazy,
+    shuffles,
+    stand_in,
+)
 from ._persons import persons_in_parts, persons_of, roots
 from ._recording import in_plan
 from ._validation import (
@@ -55,6 +65,7 @@ _SPARSE_ROWS = 8  # rows of a block of sparse rows, for each column
 _EXPANDED = 2**18  # products of entries of sparse rows, which fit the cache
 _GROUPS, _SMALLEST_GROUP = 4, 256  # of columns, whose products with columns before them are left out
 _MIRRORED = 64  # rows at a time
+_OTHER_COLUMNS = "The chunks have different numbers of targets, or bounds."
 _UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for products of rounding errors
 
 MOMENTS_CONSTRAINTS = {
@@ -409,13 +420,15 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
             if is_lazy(X) and (y is not None or groups is not None):
                 assumed = (SAME_ORDER,)
             persons, parts = self._parts(X, y, groups)
-            for n_rows, its_columns, its_total in filter(None, parts):
-                if columns not in (None, its_columns):
-                    raise ValueError("The chunks have different numbers of targets, or bounds.")
-                columns = its_columns
-                total.add(its_total)
-                if persons is None:
-                    numbers[Unit.ROW] = numbers.get(Unit.ROW, 0) + n_rows
+            if (part := joined_parts(parts)) is None:
+                continue
+            n_rows, its_columns, its_total = part
+            if columns not in (None, its_columns):
+                raise ValueError(_OTHER_COLUMNS)
+            columns = its_columns
+            total.add(its_total)
+            if persons is None:
+                numbers[Unit.ROW] = numbers.get(Unit.ROW, 0) + n_rows
             if persons is not None:
                 kinds.update(map(type, persons.labels[:1]))
                 if len(kinds) > 1:
@@ -440,7 +453,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         if is_lazy(X):
             if first:
                 validate_data(self, stand_in(X), accept_sparse="csr", dtype=FLOATS)
-            return compute_partitions(self._part_of_lazy, X, y, groups)
+            return compute_partitions(self._part_of_lazy, joined_parts, X, y, groups)
         X, y = self._validate(X, y, reset=first)
         persons = None if groups is None else persons_of(groups, X.shape[0])
         return persons, [self._part(X, y, None if persons is None else persons.weights)]
@@ -773,14 +786,23 @@ class CompensatedSum:
         return self._sum if self._lost is None else self._sum + self._lost
 
     def add(self, term):
-        """Add one more array."""
+        """Add one more array, or what another sum has, with what that rounded off."""
+        if isinstance(term, CompensatedSum):
+            self.add(term._sum)
+            if term._lost is not None:
+                self._begin_to_lose()
+                self._lost += term._lost
+            return
         if np.ndim(self._sum) == 0 and self._sum == 0 and self._lost is None:  # nothing, or that of no rows
             self._sum = term
             return
-        if self._lost is None:  # what was added first is not ours to write to
-            self._sum, self._lost = np.array(self._sum, order="C"), np.zeros(np.shape(self._sum))
+        self._begin_to_lose()
         term = np.broadcast_to(term, self._sum.shape)
         add_compensated(*(values.reshape(-1) for values in (self._sum, self._lost, term)))
+
+    def _begin_to_lose(self):
+        if self._lost is None:  # what was added first is not ours to write to
+            self._sum, self._lost = np.array(self._sum, order="C"), np.zeros(np.shape(self._sum))
 
 
 def accuracy(n_samples, columns):
@@ -803,23 +825,36 @@ def n_additions(columns):
     return 2 * (columns.n_features + 16) + rows_per_product(columns, is_sparse=True) + 4
 
 
-def compute_partitions(function, X, y, groups):
+@silent
+def joined_parts(parts):
+    """Join parts of a table, of which each has a number of rows, columns and sums, or is None without rows."""
+    n_samples, columns, total = 0, None, CompensatedSum()
+    for n_rows, its_columns, its_total in filter(None, parts):
+        if columns not in (None, its_columns):
+            raise ValueError(_OTHER_COLUMNS)
+        n_samples, columns = n_samples + n_rows, its_columns
+        total.add(its_total)
+    return None if columns is None else (n_samples, columns, total)
+
+
+def compute_partitions(function, join, X, y, groups):
     """Call a function of the rows, targets and weights of each partition of dask collections; return its persons, too.
 
-    On the scheduler in use, which first finds the labels of all rows, if there are some.
+    On the scheduler in use, which first finds the labels of all rows, if there are some. `join` joins some results.
     """
     import dask
 
     rows, targets, labels = partitions(X, y, groups)
     if groups is None:
         parts = zip(rows, targets, [None] * len(rows), strict=True)
-        return None, dask.compute(*(dask.delayed(function, pure=False)(*part) for part in parts))
+        return None, compute_joined([dask.delayed(function, pure=False)(*part) for part in parts], join)
     if any(map(shuffles, (X, groups))):
         raise ValueError(SHUFFLED)
     found = dask.compute(*labels)
     persons, weights = persons_in_parts(found)
     task = dask.delayed(partial(_of_persons, function), pure=False)
-    return persons, dask.compute(*(task(*part) for part in zip(rows, targets, weights, labels, found, strict=True)))
+    tasks = [task(*part) for part in zip(rows, targets, weights, labels, found, strict=True)]
+    return persons, compute_joined(tasks, join)
 
 
 def _of_persons(function, rows, targets, weights, labels, found):

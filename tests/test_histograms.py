@@ -339,6 +339,7 @@ def test_partitions_are_one_table():
     frame = table()
     lazy = dask.from_pandas(frame, npartitions=3)
     assert reaches_the_noise(lazy) == reaches_the_noise(frame)
+    assert reaches_the_noise(dask.from_pandas(frame, npartitions=80)) == reaches_the_noise(frame)
     assert DPHistograms(delta=1e-6).fit(lazy[lazy["age"] > 40]).histograms_.n_samples == (frame["age"] > 40).sum()
     numbers = frame[["age", "gain"]].to_numpy()
     rows = pytest.importorskip("dask.array").from_array(numbers, chunks=(100, 1))

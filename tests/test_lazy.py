@@ -26,7 +26,7 @@ from skdprp import (
     PublicScaler,
     _validation,
 )
-from skdprp._lazy import SAME_ORDER, check_same_order
+from skdprp._lazy import SAME_ORDER, check_same_order, compute_joined
 from skdprp.moments import partitions
 
 dask = pytest.importorskip("dask")
@@ -55,6 +55,32 @@ METHODS = "predict", "decision_function", "predict_proba", "predict_log_proba", 
 def in_this_thread():
     with dask.config.set(scheduler="synchronous"):
         yield
+
+
+class Counted:
+    """Something large, of which the class knows how many there are, and were at most."""
+
+    alive = most = 0
+
+    def __init__(self, value):
+        self.value = value
+        Counted.alive += 1
+        Counted.most = max(Counted.most, Counted.alive)
+
+    def __del__(self):
+        Counted.alive -= 1
+
+
+@pytest.mark.parametrize("n_tasks", [1, 8, 9, 64, 1000])
+def test_few_results_of_partitions_are_held_at_once(n_tasks):
+    """Some of each level of a tree; without a function that joins them, all."""
+    tasks = [dask.delayed(Counted)(number) for number in range(n_tasks)]
+    Counted.most = 0
+    results = compute_joined(tasks, lambda parts: Counted(sum(part.value for part in parts)))
+    assert sum(one.value for one in results) == n_tasks * (n_tasks - 1) // 2
+    assert Counted.most <= 8 * (1 + np.ceil(np.log(n_tasks + 1) / np.log(8)))
+    results = compute_joined(tasks)
+    assert [one.value for one in results] == list(range(n_tasks)) and Counted.most >= n_tasks
 
 
 @pytest.mark.parametrize(("model", "y"), MODELS, ids=lambda part: repr(part)[:40])

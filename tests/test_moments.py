@@ -171,6 +171,7 @@ def forms(X, y):
         "CSR": (sp.csr_array(X), y),
         "frame": (frame.drop(columns="y"), frame["y"]),
         "dask array": (da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=110)),
+        "many partitions": (da.from_array(X, chunks=(3, 3)), da.from_array(y, chunks=3)),
         "dask frame": (parts.drop(columns="y"), parts["y"]),
     }
 

@@ -2,9 +2,12 @@
 
 import threading
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdprp._threads import in_threads
+from skdprp import DPOPORP, AMPClassifier, DPRidge, _noise
+from skdprp._threads import in_threads, one_blas_thread
 
 
 def test_parts_run_together_and_come_back_in_order():
@@ -40,3 +43,40 @@ def test_an_error_is_raised_once_all_parts_have_ended():
     with pytest.raises(ValueError, match="a bad part"):
         in_threads(fail_or_wait, ["bad", "good"])
     assert ended == ["good"]
+
+
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_while_blocks_run_and_then_as_many_as_before():
+    """In whichever order blocks of several threads end, and if one raises."""
+    first, second = one_blas_thread(), one_blas_thread()
+    with threadpool_limits(3, user_api="blas"):
+        first.__enter__()
+        second.__enter__()
+        assert blas_threads() == {1}
+        first.__exit__(None, None, None)
+        assert blas_threads() == {1}
+        with pytest.raises(ValueError, match="of a row"), one_blas_thread():
+            raise ValueError("of a row")
+        second.__exit__(None, None, None)
+        assert blas_threads() == {3}
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda X, y: AMPClassifier().fit(X, y),
+        lambda X, y: AMPClassifier().fit_chunks([(X, y)]),
+        lambda X, y: DPRidge(mechanism="descent", target_bounds=(0, 1)).fit(X, y),
+        lambda X, y: DPOPORP(4, delta=0.1).fit_transform(X),
+    ],
+)
+def test_a_release_multiplies_in_its_thread_and_leaves_the_others_as_they_were(release, monkeypatch):
+    found, draw = [], _noise.random_bytes
+    monkeypatch.setattr(_noise, "random_bytes", lambda size: found.append(blas_threads()) or draw(size))
+    with threadpool_limits(3, user_api="blas"):
+        release(np.eye(8), np.arange(8) % 2)
+        assert blas_threads() == {3}
+    assert found and all(threads == {1} for threads in found)

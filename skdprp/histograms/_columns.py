@@ -233,13 +233,17 @@ def count(X, columns):
     total, n_cells = None, max(len(column.cells) if type(column) is Numbers else 0 for column in columns)
     for rows in gen_batches(n_rows, max(_BLOCK_ROWS, 4 * n_cells)):  # more rows than counts, which are added up
         counts = [without_values(column.count, some[rows]) for column, some in zip(columns, values, strict=True)]
-        total = added(total, counts)
-    return n_rows, total
+        total = joined_counts([total, (rows.stop - rows.start, counts)])
+    return total
 
 
-def added(total, counts):
-    """Add counts of all columns to those of rows before, or to None."""
-    return counts if total is None else [one + more for one, more in zip(total, counts, strict=True)]
+def joined_counts(parts):
+    """Join parts of a table, of which each has a number of rows and counts of all columns, or is None without rows."""
+    parts = [part for part in parts if part is not None]
+    if len(parts) < 2:
+        return next(iter(parts), None)
+    numbers, counts = zip(*parts, strict=True)
+    return sum(numbers), [sum(some[1:], start=some[0]) for some in zip(*counts, strict=True)]
 
 
 def _select(X, places):

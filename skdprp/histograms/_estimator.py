@@ -11,7 +11,7 @@ from .. import _noise
 from .._adjacency import Unit
 from .._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
 from .._digits import printed_down, printed_up
-from .._lazy import is_lazy, stand_in
+from .._lazy import compute_joined, is_lazy, stand_in
 from .._recording import in_plan
 from .._validation import (
     POSITIVE,
@@ -43,7 +43,7 @@ from ..mechanisms.thresholded_counts import (
 from ..moments import partitions
 from ..sensitivity import histograms_sensitivity
 from ._cells import MOST_CELLS
-from ._columns import N_PUBLIC, Listed, Numbers, Unlisted, added, columns_of, count, key_of, read
+from ._columns import N_PUBLIC, Listed, Numbers, Unlisted, columns_of, count, joined_counts, key_of, read
 from ._release import CategoryCounts, Histograms, NumberHistogram
 
 HISTOGRAMS_CONSTRAINTS = {
@@ -178,7 +178,7 @@ class PrivateHistograms(
 
     def _count(self, chunks):
         """Count the values of all chunks; return the number of rows and how each column is counted, too."""
-        n_samples, columns, total = 0, None, None
+        columns = total = None
         for (chunk,) in chunks_with_rows((chunk,) for chunk in chunks):  # which may be a tuple of rows itself
             given = stand_in(chunk) if is_lazy(chunk) else chunk
             validate_schema(self, given, reset=columns is None)
@@ -186,16 +186,15 @@ class PrivateHistograms(
             if is_lazy(chunk):  # each partition, on the scheduler in use
                 import dask
 
-                tasks = (dask.delayed(_count_partition)(part, columns) for part in partitions(chunk)[0])
-                parts = filter(None, dask.compute(*tasks))
+                tasks = [dask.delayed(_count_partition)(part, columns) for part in partitions(chunk)[0]]
+                parts = compute_joined(tasks, joined_counts)
             else:
                 parts = [count(chunk, columns)]
-            for n_rows, counts in parts:
-                n_samples += n_rows
-                total = added(total, counts)
+            total = joined_counts([total, *parts])
         if total is None:
             raise ValueError("There are no rows.")
-        return n_samples, columns, total
+        n_samples, counts = total
+        return n_samples, columns, counts
 
     def _exact_sums(self, X):
         """Sums over all rows before there is noise, for audits."""

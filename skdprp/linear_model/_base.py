@@ -17,6 +17,7 @@ from .._adjacency import Unit
 from .._calibration import GuaranteeDisplayMixin, snapshot, take_over
 from .._lazy import by_chunks, computed, is_lazy, stand_in
 from .._persons import persons_of
+from .._threads import one_blas_thread
 from .._validation import (
     FLOATS,
     POSITIVE,
@@ -243,7 +244,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         """
         seeded_before = _noise.last_seeded_draw()
         # The entry stands if `_release` raises: that it did may tell of the rows.
-        with calibration.recorded(self):
+        with calibration.recorded(self), one_blas_thread():
             vars(model).update(model._release(calibration, *data))
         model.classes_, model._calibrated_for = classes, parameters  # the latter for reports and searches
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)

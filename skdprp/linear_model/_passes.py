@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from sklearn.utils import gen_batches
 
-from .._lazy import RELEASED_AGAIN, holds_releases, is_lazy
+from .._lazy import RELEASED_AGAIN, compute_joined, holds_releases, is_lazy
 from .._recording import outside_of_entries
 from .._validation import clip_rows, silent
 from ..moments import CompensatedSum, partitions
@@ -30,7 +30,7 @@ class Chunks:
             raise TypeError(_READ_ONCE)
         self.chunks = chunks
 
-    def map(self, function):
+    def map(self, function, join=None):
         """Yield what a function makes of the rows and labels of each chunk."""
         for chunk in self.chunks:
             if not isinstance(chunk, tuple) or len(chunk) != 2:
@@ -46,12 +46,12 @@ class Partitions:
     def __init__(self, X, y):
         self.parts = list(zip(*partitions(X, y), strict=True))
 
-    def map(self, function):
-        """Return what a function makes of the rows and labels of each partition."""
+    def map(self, function, join=None):
+        """Return what a function makes of the rows and labels of each partition, or `join` of some results."""
         import dask
 
         task = dask.delayed(function, pure=False)
-        return dask.compute(*(task(*part) for part in self.parts))
+        return compute_joined([task(*part) for part in self.parts], join)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +80,22 @@ class StreamedRows:
         Sums are compensated: what is rounded off grows neither with the number of blocks nor depends on their order,
         but for the rounding of the sum of one block.
         """
-        class_counts, total = np.zeros_like(self.class_counts), CompensatedSum()
         with outside_of_entries():  # what an iterable of chunks releases is its own
-            for counts, part in self.source.map(partial(_sum_of_part, replace(self, source=None), function)):
-                class_counts += counts
-                total.add(part)
+            parts = self.source.map(partial(_sum_of_part, replace(self, source=None), function), _joined)
+            class_counts, total = _joined(parts)
         if not np.array_equal(class_counts, self.class_counts):
             raise ValueError("The rows are not those of the pass before: they must be the same in each.")
         return total.value
+
+
+@silent
+def _joined(parts):
+    """Sum the rows of each class, and the sums, of some parts."""
+    class_counts, total = 0, CompensatedSum()
+    for counts, part in parts:
+        class_counts = class_counts + counts
+        total.add(part)
+    return class_counts, total
 
 
 def block_rows(n_features, n_scores):

@@ -15,6 +15,7 @@ from .._calibration import snapshot, take_over
 from .._digits import printed_down, printed_up
 from .._lazy import by_chunks, computed, is_lazy
 from .._persons import persons_of
+from .._threads import one_blas_thread
 from .._validation import (
     FLOATS,
     Interval,
@@ -217,7 +218,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         row_unit, target_unit = 1 / np.hypot(1, columns.constant), 1 / np.sqrt(columns.n_targets)
         X *= row_unit / columns.max_norm  # a copy of the rows already
         targets = others[:, -columns.n_targets :] / columns.reach * target_unit
-        with calibration.recorded(self):
+        with calibration.recorded(self), one_blas_thread():
             weights = descend(X, columns.constant * row_unit, targets, plan, row_weights)
         weights *= row_unit / target_unit
         coefs, intercepts = in_units_of_data(columns, weights[:-1].T, columns.constant * weights[-1])

@@ -20,7 +20,7 @@ from .._digits import as_given
 from .._kernels import read_only, rows_of
 from .._lazy import is_lazy, stand_in
 from .._recording import in_plan
-from .._threads import in_threads
+from .._threads import in_threads, one_blas_thread
 from .._validation import (
     FLOATS,
     Interval,
@@ -351,7 +351,8 @@ class BaseSketch(
             for rows, x in self.projection_.project_blocks(X, blocks):
                 out[rows] = self._randomise(x)
 
-        in_threads(_release_blocks, jobs)
+        with one_blas_thread():
+            in_threads(_release_blocks, jobs)
         return out
 
     def _check_domain(self, X, rounding_margin=ROUNDING_MARGIN):
