@@ -50,18 +50,21 @@ html_css_files = ["custom.css"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 html_title = "skdprp"
+html_favicon = "_static/icon.svg"
 html_show_sourcelink = False
 html_theme_options = {
+    "logo": {"text": "skdprp", "image_light": "_static/icon.svg", "image_dark": "_static/icon.svg", "alt_text": ""},
     "navigation_with_keys": False,
     "show_prev_next": False,
     "show_toc_level": 2,
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "header_links_before_dropdown": 7,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 _ALONE = (
-    "architecture attacks choose cite coming_from faq get_started own_mechanism performance publish results review "
-    "scale stories whats_new"
+    "architecture attacks choose cite coming_from faq get_started own_mechanism papers performance publish results "
+    "review scale stories whats_new"
 )
 html_sidebars = {page: [] for page in _ALONE.split()}
 # A first model first, then regression and sketches, what they cost, how it works inside, and attacks.
@@ -80,6 +83,8 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "image_srcset": ["2x"],  # sharp on screens of small pixels, and when one zooms on a phone
+    "thumbnail_size": (600, 330),
     "write_computation_times": False,
     "show_signature": False,
     "ignore_repr_types": r"skdprp\.inspection|matplotlib",
@@ -99,6 +104,13 @@ def write_unreleased_changes(app):
     target.write_text(notes)
 
 
+def drop_references_to_scikit_learn(app, what, name, obj, options, lines):
+    """Leave out the paragraph of an inherited docstring that names an example of scikit-learn, which is not here."""
+    paragraphs = "\n".join(lines).split("\n\n")
+    lines[:] = "\n\n".join(text for text in paragraphs if ":ref:`sphx_glr_" not in text).split("\n")
+
+
 def setup(app):
-    """Register what is written before pages are read."""
+    """Register what is written before pages are read, and what is left out of them."""
     app.connect("builder-inited", write_unreleased_changes)
+    app.connect("autodoc-process-docstring", drop_references_to_scikit_learn)

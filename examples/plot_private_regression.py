@@ -56,7 +56,7 @@ def scores(model):
 # the sign of the largest weight, and at epsilon = 10 those of most weights.
 epsilons = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
 print("epsilon     ", *(f"{epsilon:<13g}" for epsilon in epsilons))
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for mechanism, style in (("descent", "o-"), ("moments", "s--")):
     models = [DPRidge(target_bounds=target_bounds, epsilon=epsilon, mechanism=mechanism) for epsilon in epsilons]
     drawn = [scores(model) for model in models]
@@ -77,9 +77,10 @@ for epsilon, shift in ((1.0, -0.15), (10.0, 0.15)):
     right.errorbar(places + shift, model.coef_, 2 * model.coef_std_, fmt="o", capsize=3, label=label)
 right.plot(places, RidgeCV(np.logspace(-3, 2, 11)).fit(rows, y).coef_, "k_", markersize=14, label="Ridge, not private")
 right.axhline(0, color="0.7", linewidth=0.8)
-right.set(xticks=places, xticklabels=list(bounds), ylabel="weight of a column, over its range")
-right.tick_params(axis="x", rotation=30)
-right.legend(loc="lower right", fontsize="small")
+right.set(ylabel="weight of a column, over its range")
+right.set_xticks(places, [name.replace("_", " ") for name in bounds], rotation=35, ha="right", rotation_mode="anchor")
+right.yaxis.set_major_formatter("{x:,.0f}")
+right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize="small", frameon=False)
 
 # %%
 # A single release of moments is enough for any number of penalties. A search over ``alpha`` would fit the rows again

@@ -21,6 +21,7 @@ Run with ``--data DIR``, a folder that holds ``t10k-images-idx3-ubyte.gz`` and `
 import argparse
 import gzip
 import time
+import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -29,7 +30,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 
-from skdprp import DPOPORP, DPSignOPORP
+from skdprp import DPOPORP, DPSignOPORP, PrivacyWarning
 from skdprp.similarity import HammingNeighbors, cosines
 
 parser = argparse.ArgumentParser(description="Precision and recall of retrieval from private sketches.")
@@ -102,7 +103,8 @@ def retrieve(sketch, search, epsilon):
 
 # %%
 # *Not private* is the same sketch with almost no noise. It shows the cost of the projection and of the rounding to
-# signs.
+# signs, and each fit of it warns that it has no guarantee.
+warnings.simplefilter("ignore", PrivacyWarning)
 epsilons = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
 not_private = 1e6
 print(f"{name}: {len(queries)} queries, {len(database)} rows, sketches of {n_components}\n")

@@ -53,7 +53,7 @@ for ax, column in zip(axes, ["age", "education"], strict=True):
         if name.startswith(f"{column}_") and "unused" not in name and not name.startswith("education_num")
     }
     ax.bar(list(curve), list(curve.values()))
-    ax.tick_params(axis="x", rotation=90)
+    ax.axhline(0, color="0.3", linewidth=0.8)
     ax.set_title(column)
 axes[0].set_ylabel("weight")
 fig.suptitle(repr(privacy_report(model).total))

@@ -16,6 +16,7 @@ import argparse
 import warnings
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.metrics import roc_auc_score
@@ -91,23 +92,42 @@ for warning in told:
 # AUC: how often a query with near-duplicates is nearer to a row than a query without.
 
 
-def report(name, distances, nearest):
+results = {}
+
+
+def report(epsilon, name, distances, nearest):
     """Print the share of queries that find a near-duplicate, and how well the distance tells that there is one."""
     found = np.take_along_axis(alike, nearest, axis=1).any(axis=1)[has_any].mean()
-    print(f"{name:<35} found {found:.2f}, told apart {roc_auc_score(has_any, -distances[:, 0]):.2f}")
+    apart = roc_auc_score(has_any, -distances[:, 0])
+    print(f"epsilon = {epsilon:>4}, {name:<20} found {found:.2f}, told apart {apart:.2f}")
+    results.setdefault(name, []).append((found, apart))
 
 
-for epsilon in (2.0, 5.0, 20.0):
+epsilons = (2.0, 5.0, 20.0)
+for epsilon in epsilons:
     numbers = DPOPORP(4096, epsilon=epsilon, noise="laplace", random_state=0).fit(rows)
     search = SketchNeighbors(10).fit(numbers.transform(rows), sketch=numbers)
-    report(f"epsilon = {epsilon:>4}, plain queries", *search.kneighbors(queries))
+    report(epsilon, "plain queries", *search.kneighbors(queries))
     bits = DPSignOPORP(512, epsilon=epsilon, random_state=0).fit(rows)
     search = SketchNeighbors(10).fit(bits.transform(rows), sketch=bits)
-    report(f"epsilon = {epsilon:>4}, bits, plain queries", *search.kneighbors(queries))
+    report(epsilon, "bits, plain queries", *search.kneighbors(queries))
     n_repeats = best_n_repeats(epsilon, n_features=4096, n_components=64, n_nonzero=15)
     bits = DPSignOPORP(64, epsilon=epsilon, n_repeats=n_repeats, output="packed", random_state=0).fit(rows)
     search = HammingNeighbors(10).fit(bits.transform(rows))
-    report(f"epsilon = {epsilon:>4}, bits with bits", *search.kneighbors(bits.transform(queries)))
+    report(epsilon, "bits with bits", *search.kneighbors(bits.transform(queries)))
+
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+for ax, values, title in zip(axes, (0, 1), ("share that finds a near-duplicate", "AUC of the distance"), strict=True):
+    for (name, pairs), style in zip(results.items(), ("o-", "s--", "^:"), strict=True):
+        ax.plot(epsilons, [pair[values] for pair in pairs], style, label=name)
+    ax.set(xscale="log", xlabel="epsilon, one word added or removed", title=title)
+    ax.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    ax.minorticks_off()
+axes[0].set_ylim(0, 1.03)
+axes[1].axhline(0.5, color="grey", linestyle=":", label="chance")
+axes[1].set_ylim(0.45, 1.03)
+axes[1].legend(loc="lower right")
+plt.show()
 
 # %%
 # Among the real messages, 41 of the 500 queries are nearly the same as a released one. At epsilon = 2, 5 and 20, plain

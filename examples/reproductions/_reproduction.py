@@ -346,14 +346,13 @@ def compare_models(options, name, title, models, styles, penalty, epsilons, loss
         ax.set_ylabel(measure)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
     save(options, name, fig, rows)
-    line = "{data:>25}  epsilon {epsilon:<7.3g} {method:32}  accuracy {accuracy:.3f} +- {deviation of accuracy:.3f}"
+    line = "{epsilon:<7.3g}  {method:31}  accuracy {accuracy:.3f} +- {deviation of accuracy:.3f}"
     line += "  l2 error {l2 error:.2g}, relative {relative l2 error:.2g}  FPR {false-positive rate:.3f} "
     line += "+- {deviation of false-positive rate:.3f}  true delta {true delta:.2g}"
-    for row in rows:
-        print(line.format(**row))
     for problem in problems:
-        row = next(row for row in rows if row["data"] == problem)
-        print("{data:>25}  not private: accuracy {not private:.3f}  FPR {not private FPR:.3f}".format(**row))
+        own = [row for row in rows if row["data"] == problem]
+        first = "{data}, not private: accuracy {not private:.3f}  FPR {not private FPR:.3f}"
+        print(first.format(**own[0]), "epsilon", *(line.format(**row) for row in own), "", sep="\n")
 
 
 def _measure(model, exact, X, y):

@@ -93,7 +93,7 @@ for k in (10, 100):
         formula = variance("identity", u, None, sigma) / variance("oporp", u, k, sigma)
         checks.append({"k": k, "epsilon": epsilon, "R": formula, "measured": measured["raw"] / measured["OPORP"]})
 
-fig, axes = plt.subplots(1, 3, figsize=(15, 4.8), layout="constrained", sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(11, 4.4), layout="constrained", sharey=True)
 for ax, (p, rows) in zip(axes, [*pairs.items(), (1000, 18 * pairs[1000])], strict=True):
     norm = np.linalg.norm(rows[0])
     for color, share in enumerate(SHARES):

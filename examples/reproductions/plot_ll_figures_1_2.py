@@ -84,7 +84,7 @@ curves = {
     "DP-RP-G-OPT-B, DP-OPORP": [gaussian_scale(epsilon, DELTA, sensitivity=1.0) for epsilon in epsilons],
 }
 
-fig, axes = plt.subplots(2, 3, figsize=(15, 9), layout="constrained")
+fig, axes = plt.subplots(2, 3, figsize=(11, 7.5), layout="constrained")
 for s, curve in by_epsilon.items():
     axes[0, 0].plot(epsilons, curve, label=f"sensitivity s = {s:g}")
 axes[0, 0].set(xscale="log", yscale="log", xlabel="epsilon, l2 change of s", ylabel="sigma", title="Figure 1, left")
@@ -101,8 +101,12 @@ for (name, curve), style in zip(curves.items(), ["-.", "-", ":", "--", "-", "-"]
 axes[0, 2].set(xscale="log", yscale="log", xlabel="epsilon, l1 change of 1", ylabel="standard deviation of the noise")
 axes[0, 2].set_title("Calibrations, p = 1000, k = 256")
 axes[1, 2].axis("off")
-for ax in axes.flat[:5]:
+for ax in axes[0, :2]:
     ax.legend()
+# The free panel has the legends of the panel above it, and of those beside it.
+keys = (axes[0, 2], "Calibrations", "upper left"), (axes[1, 0], "Figure 2", "lower left")
+for ax, title, place in keys:
+    axes[1, 2].add_artist(axes[1, 2].legend(*ax.get_legend_handles_labels(), loc=place, title=title))
 save(
     options,
     "ll_figures_1_2",

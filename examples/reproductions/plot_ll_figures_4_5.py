@@ -68,7 +68,7 @@ for k in sizes:
     quantile[k] = binom.isf(DELTA, k, changed)
     loss[k] = np.array([binomial_flip_epsilon(1.0, DELTA, n_components=k, changed=q) for q in changed])
 
-fig, axes = plt.subplots(2, 2, figsize=(12, 9), layout="constrained")
+fig, axes = plt.subplots(2, 2, figsize=(11, 8.5), layout="constrained")
 for color, (p, curve) in enumerate(bound.items()):
     axes[0, 0].plot(relative_changes, curve, "--", color=f"C{color}", label=f"published F, p = {p}")
     if p in simulated:

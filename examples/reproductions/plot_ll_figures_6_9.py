@@ -84,12 +84,13 @@ for p in (100, 1000):
         value, change = projected(p, name, 512, 0)
         levels[name, p] = np.ceil(value / np.where(change > 0, change, np.inf))
 
-fig, axes = plt.subplots(2, 3, figsize=(15, 9), layout="constrained")
+fig, axes = plt.subplots(2, 3, figsize=(11, 7.5), layout="constrained")
 for (name, curve), color in zip(flips.items(), ("green", "red"), strict=True):
     axes[0, 0].plot(x, curve, color=color, linewidth=2, label=name)
 axes[0, 0].set(xlabel="projection over its largest change", ylabel="probability of a flip", title="Figure 6")
 axes[0, 0].set_title("Figure 6: a sign is flipped, epsilon' = 1")
-axes[0, 0].legend()
+axes[0, 0].set_ylim(top=0.36)
+axes[0, 0].legend(loc="upper right")
 for (i, beta), ax in zip(enumerate(BETAS), axes[0, 1:], strict=True):
     for (name, color), marker in zip({name: f"C{j}" for j, name in enumerate(KINDS)}.items(), MARKERS, strict=False):
         ax.plot(DIMENSIONS, [simulated[name, p][i] for p in DIMENSIONS], marker=marker, color=color, label=name)
@@ -97,7 +98,6 @@ for (i, beta), ax in zip(enumerate(BETAS), axes[0, 1:], strict=True):
     ax.plot(DIMENSIONS, [approximation[beta, p] for p in DIMENSIONS], "k:", label="(31), for Rademacher")
     ax.set(xscale="log", yscale="log", xlabel="features p", ylabel="P_+: a change may flip the sign")
     ax.set_title(f"Figures 7 and 8: beta = {beta:g}")
-axes[0, 1].legend()
 for p, ax in zip((100, 1000), axes[1], strict=False):
     for (name, of_p), level in levels.items():
         if of_p == p:
@@ -105,8 +105,9 @@ for p, ax in zip((100, 1000), axes[1], strict=False):
             ax.plot(np.arange(1, 50), share[1:], drawstyle="steps-mid", label=name)
     ax.set(xlabel="level L_j", ylabel="share of the 512 signs", title=f"Figure 9: p = {p}")
     ax.set_xlim(0, 12 if p == 100 else 50)
-axes[1, 0].legend()
-axes[1, 2].axis("off")
+axes[1, 2].axis("off")  # it has the legends of the panels above it and beside it
+for ax, title, place in ((axes[0, 1], "Figures 7 and 8", "upper left"), (axes[1, 0], "Figure 9", "lower left")):
+    axes[1, 2].add_artist(axes[1, 2].legend(*ax.get_legend_handles_labels(), loc=place, title=title))
 columns = [
     {"beta": beta, "p": p, "(31)": approximation[beta, p], "(32)": bound[beta, p]}
     | {name: simulated[name, p][i] for name in KINDS}

@@ -11,7 +11,7 @@ setting             paper                       here
 ==================  ==========================  ===================================================================
 data, ``--data``    MNIST and WEBSPAM           test images of MNIST and SMSSpamCollection, as in the figures on
                                                 search and on text
-data, without       -                           small digits of scikit-learn, and their pairs of inked pixels
+data, without       none                        small digits of scikit-learn, and their pairs of inked pixels
 k                   several                     64 and 256; 16 and 64 for the small digits
 epsilon             below 0.1 to some 20        0.01 to 20
 draws               10                          2; ``--full``: 10
@@ -107,7 +107,7 @@ kinds = {
     for kind in ("rademacher", "gaussian", "uniform", "very_sparse")
 }
 
-fig, axes = plt.subplots(len(sizes), 3, figsize=(15, 8.5), layout="constrained", sharex=True)
+fig, axes = plt.subplots(len(sizes), 3, figsize=(11, 7.5), layout="constrained", sharex=True)
 for k, row in zip(sizes, axes, strict=True):
     for measure, ax in zip(MEASURES, row, strict=True):
         for method, marker in zip(all_sketches(k, 1.0), MARKERS, strict=False):
@@ -117,7 +117,7 @@ for k, row in zip(sizes, axes, strict=True):
         ax.set(xscale="log", ylabel=MEASURES[measure], ylim=(0.45 if measure == "accuracy" else 0, 1))
         ax.set_title(f"{text_name if measure == 'accuracy' else digits}, k = {k}")
 for ax in axes[-1]:
-    ax.set_xlabel("epsilon, one coordinate (solid: individual DP, dashed: DP)")
+    ax.set_xlabel("epsilon, one coordinate\n(solid: individual DP, dashed: DP)")
 fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 unprotected = [{"k": k, "method": "signs of RP", "epsilon": np.inf, **values} for k, values in reference.items()]
 save(options, "ll_individual", fig, [*results, *unprotected])

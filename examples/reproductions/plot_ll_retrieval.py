@@ -13,7 +13,7 @@ setting             paper                       here
 ==================  ==========================  ===================================================================
 data, ``--data``    MNIST: 60,000 images, and   4500 of MNIST's 10,000 test images, and 500 others as queries;
                     10,000 as queries           ``--full``: 9500
-data, without       -                           1597 small digits of scikit-learn, and 200 others as queries
+data, without       none                        1597 small digits of scikit-learn, and 200 others as queries
 k                   several                     64 and 256; 16 and 64 for the small digits
 repetitions t       the best of several         1, 2 and 4, each in its curve
 draws               10                          3; ``--full``: 10
@@ -97,7 +97,7 @@ def values_of(method, k, measure):
 
 def draw(group, title):
     """Draw precision and recall of some methods, one column for each k."""
-    fig, axes = plt.subplots(2, len(sizes), figsize=(12, 8), layout="constrained", sharex=True, sharey="row")
+    fig, axes = plt.subplots(2, len(sizes), figsize=(11, 7.5), layout="constrained", sharex=True, sharey="row")
     for k, column in zip(sizes, axes.T, strict=True):
         for measure, ax in zip(chance, column, strict=True):
             for method, (color, marker) in zip(group, COLORS_AND_MARKERS[len(group)], strict=True):

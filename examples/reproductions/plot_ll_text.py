@@ -13,7 +13,7 @@ data, ``--data``    WEBSPAM, character          SMSSpamCollection, character 3-g
                     3-grams: 10,000 documents   from; WEBSPAM not available
                     to learn from, as many to
                     test on
-data, without       -                           pairs of inked pixels of scikit-learn's digits: above four?
+data, without       none                        pairs of inked pixels of scikit-learn's digits: above four?
 p                   250,000                     4096, hashed; ``--full``: 16,384. 2016 pairs of pixels
 entries             over the column's maximum   0 or 1, which is the same for a 3-gram that is there
 k                   several                     64 and 256; ``--full``: 256 and 1024
@@ -74,7 +74,7 @@ def values_of(method, k):
 methods = list(dict.fromkeys(row["method"] for row in results))
 noisy = [method for method in methods if "ign" not in method]
 signs = [method for method in methods if "ign" in method]
-fig, axes = plt.subplots(2, len(sizes), figsize=(12, 9), layout="constrained", sharex=True, sharey=True)
+fig, axes = plt.subplots(2, len(sizes), figsize=(11, 8.5), layout="constrained", sharex=True, sharey=True)
 for k, column in zip(sizes, axes.T, strict=True):
     groups = zip((noisy, ["Raw-data-G-OPT", "DP-OPORP", *signs]), (range(5), [0, 4, 5, *[1, 2, 3] * 2]), strict=True)
     for ax, (group, colors) in zip(column, groups, strict=True):

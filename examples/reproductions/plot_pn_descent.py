@@ -107,7 +107,7 @@ for problem in TABLE_12:
             row |= {key: values.mean() for key, values in named.items()}
             rows.append(row | {f"deviation of {key}": values.std() for key, values in named.items()})
 
-fig, axes = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(11, 4.2), layout="constrained")
 for problem, ax in zip(TABLE_12, axes, strict=False):
     for noise, style in STYLES.items():
         part = [row for row in rows if (row["data"], row["noise"]) == (problem, noise)]

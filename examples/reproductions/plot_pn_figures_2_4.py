@@ -23,7 +23,7 @@ Figure 9            epsilon .1, k = 1000,       the same
                     M = 1e6 and 1e8
 Corollaries 9, 10   f(M), the ratio to classic  printed
                     Gaussian noise
-true delta          -                           M from 4 to 100,000, epsilon from .1 to 10, with the least k at which
+true delta          none                        M from 4 to 100,000, epsilon from .1 to 10, with the least k at which
                                                 Theorem 8 claims delta = 1e-5
 ==================  ==========================  ===================================================================
 """
@@ -71,7 +71,7 @@ deltas = {epsilon: [true_delta(epsilon, int(m)) for m in dimensions] for epsilon
 
 # %%
 # The right panel is what the published calibration costs: its true delta, where it claims the dotted line.
-fig, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.8), layout="constrained")
+fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 4.4), layout="constrained")
 styles = dict(zip(NORMS, ["C1x--", "C1o-", "k-", "C0s-"], strict=True))
 for name, style in styles.items():
     wide = {"linewidth": 4, "alpha": 0.4} if name.startswith("Gaussian") else {}
@@ -159,7 +159,7 @@ figure_9 = {
     for m in (10**6, 10**8)
 }
 
-fig, axes = plt.subplots(2, 3, figsize=(15, 9), layout="constrained")
+fig, axes = plt.subplots(2, 3, figsize=(11, 7.5), layout="constrained")
 for (name, curve), style in zip(
     figure_2.items(), [f"{c}{line}" for c in ("C0", "C2", "C1") for line in ("-", "--", ":")], strict=True
 ):
@@ -167,7 +167,8 @@ for (name, curve), style in zip(
 axes[0, 0].set(
     xscale="log", yscale="log", xlabel="epsilon, l2 change of 1", ylabel="expected squared norm", title="Figure 2"
 )
-axes[0, 0].legend(fontsize="x-small")
+axes[0, 0].set_ylim(bottom=1e-5)  # below the lines is the legend
+axes[0, 0].legend(loc="lower left", fontsize="x-small")
 for (name, squares), color in zip(figure_3.items(), ("C1", "C0", "C2"), strict=True):
     axes[0, 1].hist(squares, bins=200, density=True, histtype="stepfilled", alpha=0.6, color=color, label=name)
 axes[0, 1].set(yscale="log", xlabel="squared norm", ylabel="density", title="Figure 3, M = 1e7, epsilon = 0.1")

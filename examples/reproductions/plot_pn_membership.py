@@ -84,7 +84,7 @@ guesses = {
 limit = (np.exp(some_epsilons) + DELTA) / (1 + np.exp(some_epsilons))
 
 problems = list(dict.fromkeys(row["data"] for row in rows))
-fig, axes = plt.subplots(1, len(problems) + 1, figsize=(4.5 * len(problems) + 4.5, 4.8), layout="constrained")
+fig, axes = plt.subplots(1, len(problems) + 1, figsize=(3.7 * len(problems) + 3.7, 4.6), layout="constrained")
 styles = dict(zip(MODELS, ["C1x--", "C0s-", "C4x--", "C2o-"], strict=True))
 for ax, problem in zip(axes[:-1], problems, strict=True):
     own = [row for row in rows if row["data"] == problem]
@@ -100,8 +100,9 @@ for ax, problem in zip(axes[:-1], problems, strict=True):
 axes[-1].plot(some_epsilons, limit, "k:", label="limit of (epsilon, 1e-5)-DP")
 axes[-1].plot(some_epsilons, guesses["chi_1, published"], "C1x--", label="chi_1, published (not private)")
 axes[-1].plot(some_epsilons, guesses["Gamma, exact"], "C0s-", label="Gamma, exact")
-axes[-1].set(xscale="log", xlabel="epsilon, one row", ylabel="share of right guesses", ylim=(0.45, 1.0))
-axes[-1].set_title(f"Which of two known points? M = {M}")
+axes[-1].set(xscale="log", xlabel="epsilon, one row", ylabel="share of right guesses", ylim=(0.45, 1.22))
+axes[-1].set_yticks(np.arange(0.5, 1.01, 0.1))
+axes[-1].set_title(f"Which of two known points?\nM = {M}")
 axes[-1].legend(loc="upper left")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 save(options, "pn_membership", fig, rows, points={"epsilon": some_epsilons, "limit": limit} | guesses)
