@@ -80,14 +80,12 @@ def as_html(title, facts):
 
 def as_markdown(facts):
     """Return facts as a table in Markdown, for model cards."""
-
-    def _cell(fact):
+    rows = ["| Privacy | |", "| --- | --- |"]
+    for name, fact in facts.items():
         lines = [fact] if isinstance(fact, str) else [f"- {text}" for text in _each_once(fact)]
-        return "<br>".join(line.replace("|", r"\|").replace("\n", " ") for line in lines)
-
-    return "\n".join(
-        ["| Privacy | |", "| --- | --- |", *(f"| {name} | {_cell(fact)} |" for name, fact in facts.items())]
-    )
+        cell = "<br>".join(line.replace("|", r"\|").replace("\n", " ") for line in lines)
+        rows.append(f"| {name} | {cell} |")
+    return "\n".join(rows)
 
 
 def as_text(facts, width=12):

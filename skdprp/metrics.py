@@ -292,7 +292,15 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, log_odds=(-6.0, 6.0), epsilo
         is_positive * _N_BINS + bins, 2 * _N_BINS, persons, "area", epsilon=epsilon, sensitivity=2.0, n_changed=2
     )
     counts = noisy.reshape(2, _N_BINS)
-    area, slopes = _area(*counts)
+    negative, positive = counts
+    n_negative, n_positive = negative.sum(), positive.sum()
+    below = np.cumsum(negative) - negative / 2
+    above = n_positive - np.cumsum(positive) + positive / 2
+    area = float(positive @ below / (n_positive * n_negative))
+    # Its derivatives by the counts.
+    slopes = np.array([(above / n_positive - area) / n_negative, (below / n_negative - area) / n_positive])
+    if not min(n_negative, n_positive) > 0:
+        area, slopes = np.nan, slopes * np.nan
     # Each row has the variance of its place among those of the other class.
     sampling = float(max((counts * slopes**2).sum(), 0.0) ** 0.5)
     noise *= float(np.linalg.norm(slopes))
@@ -372,7 +380,12 @@ def dp_r2_score(y_true, y_pred, *, target_bounds, epsilon=1.0, groups=None):
         n_changed=3,
         unit=_POINTS,
     )
-    score, slopes = _r2(*noisy, len(points))
+    squared_errors, total, squares = noisy
+    variance = squares - total**2 / len(points)
+    score, by_variance = float(1 - squared_errors / variance), squared_errors / variance**2
+    slopes = np.array([-1 / variance, -2 * total / len(points) * by_variance, by_variance])
+    if not variance > 0:
+        score, slopes = np.nan, slopes * np.nan
     noisy *= width ** np.array([2, 1, 2])
     return PrivateScore("R²", score, noise * float(np.linalg.norm(slopes)), None, guarantee, noisy)
 
@@ -462,6 +475,7 @@ def _places(cells, known):
     """Place of each label among those that are known, -1 for others."""
 
     def place_of(cell):
+        """Place of a label, which need not be one that can be looked up."""
         try:
             return known.get(cell, -1)
         except Exception:  # what has no hash is no label
@@ -523,21 +537,3 @@ def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, un
     with entry(guarantee, name) as block:
         noisy = add_laplace(sums, scale * unit) / unit
     return noisy, 2**0.5 * scale, guarantee.mark_seeded() if block.seeded else guarantee
-
-
-def _area(negative, positive):
-    """Area under the ROC curve, and its derivatives by the counts of both classes."""
-    n_negative, n_positive = negative.sum(), positive.sum()
-    below = np.cumsum(negative) - negative / 2
-    above = n_positive - np.cumsum(positive) + positive / 2
-    area = positive @ below / (n_positive * n_negative)
-    slopes = np.array([(above / n_positive - area) / n_negative, (below / n_negative - area) / n_positive])
-    return (float(area), slopes) if min(n_negative, n_positive) > 0 else (np.nan, slopes * np.nan)
-
-
-def _r2(squared_errors, targets, squares, number):
-    """R² of three sums, and its derivatives by them."""
-    variance = squares - targets**2 / number
-    by_variance = squared_errors / variance**2
-    slopes = np.array([-1 / variance, -2 * targets / number * by_variance, by_variance])
-    return (float(1 - squared_errors / variance), slopes) if variance > 0 else (np.nan, slopes * np.nan)

@@ -67,7 +67,17 @@ def budget(epsilon, delta):
 
 def price(guarantee):
     """Price of one release: a Gaussian ratio and a coin that dominate its profile."""
-    by_epsilon = Price(_square(_ratio_of_pure(guarantee.epsilon)) * _ROUND_UP, guarantee.delta)
+    # By epsilon: the Gaussian that dominates randomised response. Their trade-off curves meet at both ends and where
+    # both errors are 1 / (1 + e^epsilon); in between, that of the Gaussian, which is convex, lies below the two chords,
+    # which are the other. Thus Phi(ratio / 2) is the logistic function F of epsilon.
+    if guarantee.epsilon < _SMALL:
+        # Where that cannot be told from 1/2, ratio <= epsilon sqrt(pi / 2): G(x) = Phi(x sqrt(pi / 8)) has the value
+        # and the slope of F at 0 and its limit at infinity, and (log G'/F')' = tanh(x / 2) - pi x / 8 changes its sign
+        # once, from above, so that G >= F.
+        ratio = _ROUND_UP * (guarantee.epsilon * math.sqrt(math.pi / 2))
+    else:
+        ratio = -2 * _ROUND_UP * float(ndtri_exp(log_expit(-guarantee.epsilon)))
+    by_epsilon = Price(_square(ratio) * _ROUND_UP, guarantee.delta)
     if guarantee.loss is None:
         return by_epsilon
     dominating = [_dominating(profile) for profile in guarantee.loss.profiles]
@@ -88,19 +98,6 @@ def epsilon_of_gaussian(ratio, delta):
 
 def _square(ratio):
     return ratio * ratio  # infinite where it is too large: ** raises an error
-
-
-def _ratio_of_pure(epsilon):
-    """Ratio of the Gaussian that dominates randomised response of this epsilon.
-
-    Their trade-off curves meet at both ends and where both errors are 1 / (1 + e^epsilon); in between, that of the
-    Gaussian, which is convex, lies below the two chords, which are the other. Thus Phi(ratio / 2) is the logistic
-    function F of epsilon. Where epsilon is small, that cannot be told from 1/2, but ratio <= epsilon sqrt(pi / 2):
-    G(x) = Phi(x sqrt(pi / 8)) has the value and the slope of F at 0 and its limit at infinity, and (log G'/F')' =
-    tanh(x / 2) - pi x / 8 changes its sign once, from above, so that G >= F.
-    """
-    linear = epsilon * math.sqrt(math.pi / 2)
-    return _ROUND_UP * linear if epsilon < _SMALL else -2 * _ROUND_UP * float(ndtri_exp(log_expit(-epsilon)))
 
 
 @lru_cache(maxsize=256)

@@ -10,30 +10,6 @@ _MAX_LOSS = 16.0  # of a level: a sign beyond is flipped once in 2**23 times, wh
 _MAX_LEVEL = 2**16 - 1  # levels are uint16
 
 
-def _convolution_power(pmf, n):
-    """Return the pmf of a sum of n independent copies; direct convolution keeps every digit of positive numbers."""
-    power = np.ones(1)
-    for bit in f"{n:b}":
-        power = np.convolve(power, power)
-        if bit == "1":
-            power = np.convolve(power, pmf)
-    return power
-
-
-def _kept_pmf(n, epsilon0):
-    """Return the pmf of how many of n bits are kept, each with probability ``e^epsilon0 / (1 + e^epsilon0)``.
-
-    From the most likely number, whose factor is 1, to both ends each is the one before times a ratio of at most 1: no
-    digit cancels, and after m steps the relative error is at most 4 m roundings. Far beyond that number all is 0.
-    """
-    odds, mode = np.exp(-epsilon0), min(n, int((n + 1) * expit(epsilon0)))
-    above, below = np.arange(mode, n), np.arange(mode, 0, -1)
-    more = np.cumprod((n - above) / ((above + 1) * odds))
-    fewer = np.cumprod(below * odds / (n - below + 1))
-    pmf = np.concatenate([fewer[::-1], [1.0], more])
-    return pmf / pmf.sum()
-
-
 @with_python_numbers
 def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     """Exact privacy profile of randomised response on bits that differ independently at random.
@@ -71,11 +47,25 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     """
     # The loss of a bit that differs is -epsilon0 where it is flipped and +epsilon0 where not, of others 0.
     if changed == 1:
-        pmf, bits = _kept_pmf(n_bits, epsilon0), np.arange(-n_bits, n_bits + 1, 2)
+        bits = np.arange(-n_bits, n_bits + 1, 2)
+        # The pmf of how many bits are kept, each with probability e^epsilon0 / (1 + e^epsilon0). From the most likely
+        # number, whose factor is 1, to both ends each is the one before times a ratio of at most 1: no digit cancels,
+        # and after m steps the relative error is at most 4 m roundings. Far beyond that number all is 0.
+        odds, mode = np.exp(-epsilon0), min(n_bits, int((n_bits + 1) * expit(epsilon0)))
+        above, below = np.arange(mode, n_bits), np.arange(mode, 0, -1)
+        more = np.cumprod((n_bits - above) / ((above + 1) * odds))
+        fewer = np.cumprod(below * odds / (n_bits - below + 1))
+        pmf = np.concatenate([fewer[::-1], [1.0], more])
+        pmf = pmf / pmf.sum()
     else:
         down, up = expit(-epsilon0), expit(epsilon0)
-        pmf = _convolution_power(np.array([changed * down, 1 - changed, changed * up]), n_bits)
         bits = np.arange(-n_bits, n_bits + 1)
+        # The pmf of the sum by repeated squaring; direct convolution keeps every digit of positive numbers.
+        of_one, pmf = np.array([changed * down, 1 - changed, changed * up]), np.ones(1)
+        for digit in f"{n_bits:b}":
+            pmf = np.convolve(pmf, pmf)
+            if digit == "1":
+                pmf = np.convolve(pmf, of_one)
     leading = float(np.float32(epsilon0))
     # delta = E[(1 - e^(epsilon - loss))+] over the sum of the losses, which is bits * epsilon0.
     left = (epsilon - leading * bits) - (epsilon0 - leading) * bits  # products of so few digits do not round

@@ -26,6 +26,7 @@ def with_callbacks(method):
     def _method(estimator, *args):
         @callback.with_callbacks
         def within_entry(estimator):
+            """Call the method within the entry of the ledger that callbacks were called outside of."""
             with handed_on(entry):
                 return method(estimator, *args)
 

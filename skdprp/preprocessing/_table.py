@@ -223,11 +223,13 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         _raise(missing or [self._fault(name, types[name]) for name in self.columns_])
         X = X[self.columns_]
         # Of whole numbers or truth values, as encoders take them, one that is missing would decide whether the others
-        # are floats, and which of them are equal.
-        listed = [name for name in self.columns_ if name in self.categories]
-        whole = {name for name, dtype in zip(X.columns, X.dtypes, strict=True) if name in listed and _may_miss(dtype)}
+        # are floats, and which of them are equal. In types of numpy none can be missing.
+        listed = [(name, dtype) for name, dtype in zip(X.columns, X.dtypes, strict=True) if name in self.categories]
         if hasattr(X, "iloc"):
+            others = [(name, dtype) for name, dtype in listed if not isinstance(dtype, np.dtype)]
+            whole = [name for name, dtype in others if getattr(dtype, "kind", "") in set("iub") or lists_numbers(dtype)]
             return X.astype(dict.fromkeys(whole, "float64")) if whole else X
+        whole = [name for name, dtype in listed if dtype.is_integer() or str(dtype) == "Boolean"]
         return X.with_columns(X[name].cast(sys.modules["polars"].Float64) for name in whole)
 
     def set_output(self, *, transform=None):
@@ -285,13 +287,6 @@ def _types(X):
         [f"{name}: there are several columns of this name" for name in dict.fromkeys(names) if names.count(name) > 1]
     )
     return dict(zip(names, X.dtypes, strict=True))
-
-
-def _may_miss(dtype):
-    """Whether a type of polars, or of pandas, is one of numbers of which some may be missing."""
-    if hasattr(dtype, "is_integer"):
-        return dtype.is_integer() or str(dtype) == "Boolean"
-    return not isinstance(dtype, np.dtype) and (getattr(dtype, "kind", "") in ("i", "u", "b") or lists_numbers(dtype))
 
 
 def _absent(name, types):

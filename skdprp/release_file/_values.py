@@ -78,19 +78,15 @@ def _held_by(estimator):
         return held
     fitted = {id(part) for _, part in parts(estimator)}
     if type(estimator) is compose.ColumnTransformer:
-        _check_frozen(estimator)
+        # Of what is frozen and was given no column no clone is made, and no report speaks of it.
+        reached = {name for name, _ in parts(estimator)}
+        for name, step, *_ in [*estimator.transformers, ("remainder", estimator.remainder)]:
+            is_held = name not in reached and hasattr(step, "get_params")
+            if is_held and any(type(one) is frozen.FrozenEstimator for _, one in all_held(step, "", seen=set())):
+                raise ValueError(f"{name} is frozen and was given no column, and a file would hold it: leave it out.")
     # A ColumnTransformer keeps what it was given in attributes, too; all else that others keep is of the last fit.
     names = held if type(estimator) is compose.ColumnTransformer else estimator.get_params(deep=False)
     return held | {name: _unless_fitted(held[name], fitted) for name in names if name in held}
-
-
-def _check_frozen(columns):
-    """Refuse what is frozen and was given no column: no clone of it is made, and no report speaks of it."""
-    reached = {name for name, _ in parts(columns)}
-    for name, step, *_ in [*columns.transformers, ("remainder", columns.remainder)]:
-        is_held = name not in reached and hasattr(step, "get_params")
-        if is_held and any(type(one) is frozen.FrozenEstimator for _, one in all_held(step, "", seen=set())):
-            raise ValueError(f"{name} is frozen and was given no column, and a file would hold it: leave it out.")
 
 
 def _unless_fitted(value, fitted):

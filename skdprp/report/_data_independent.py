@@ -135,16 +135,14 @@ def writes_into_rows(estimator):
                 known += one.keywords.items()
                 one = one.func
             known += one.items() if isinstance(one, Mapping) else ()
-    return any(_says_to_write(str(name).rpartition("__")[2], value) for name, value in known)
-
-
-def _says_to_write(name, value):
-    """Whether an argument, or one of those that are listed for it, says to write over what is given."""
-    values = value if isinstance(value, list | tuple | np.ndarray) else [value]
-    if name == "out":
-        return any(one is not None for one in values)
-    flags = [bool(one) for one in values if isinstance(one, bool | np.bool_ | int)]
-    return (name.startswith("copy") and not all(flags)) or (name.startswith(("overwrite", "inplace")) and any(flags))
+    for name, value in known:
+        name, listed = str(name).rpartition("__")[2], value if isinstance(value, list | tuple | np.ndarray) else [value]
+        if name == "out" and any(one is not None for one in listed):
+            return True
+        flags = [bool(one) for one in listed if isinstance(one, bool | np.bool_ | int)]
+        if (name.startswith("copy") and not all(flags)) or (name.startswith(("overwrite", "inplace")) and any(flags)):
+            return True
+    return False
 
 
 def checks_inverse(estimator):

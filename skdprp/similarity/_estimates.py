@@ -317,20 +317,6 @@ def best_n_components(epsilon, *, angle=np.pi / 3, delta=0.0, min_norm=None, max
     return min(np.unique(np.geomspace(max(1, coarse / 2), 2 * coarse, 33).round().astype(int)).tolist(), key=_variance)
 
 
-def _laplace_correlation(a):
-    """Return ``E[(1 - e^-|a z|)^2]`` of standard normal z: what is left of signs that Laplace flips randomise.
-
-    With ``E[e^-|a z|] = 2 e^(a^2 / 2) Phi(-a) = erfcx(a / sqrt(2))`` [1]_ it is ``1 - 2 erfcx(y) + erfcx(2 y)``,
-    ``y = a / sqrt(2)``. Near 0 that cancels, and is ``2 y^2 - 8 y^3 / sqrt(pi) + 7 y^4`` to within ``5 y^3`` of itself.
-
-    References
-    ----------
-    .. [1] NIST Digital Library of Mathematical Functions, 7.2 and 7.6.1.
-    """
-    y = a / np.sqrt(2)
-    return np.where(y < 1e-3, y**2 * (2 - 8 * y / np.sqrt(np.pi) + 7 * y**2), 1 - 2 * erfcx(y) + erfcx(2 * y))
-
-
 def bit_correlation(
     epsilon,
     *,
@@ -367,7 +353,11 @@ def bit_correlation(
 
     Laplace flips have ``1 - 2 f = 1 - e^(-|x| / b)`` at a sum x, with ``b = t / epsilon``, and sqrt(n_features) times
     that for "l2". Of a normal x with the standard deviation s it is ``1 - 2 erfcx(y) + erfcx(2 y)``, with
-    ``y = s / (b sqrt(2))``, to within 3e-7, as no sign is flipped less often than ``e^-16 / 2``.
+    ``y = s / (b sqrt(2))`` [1]_, to within 3e-7, as no sign is flipped less often than ``e^-16 / 2``.
+
+    References
+    ----------
+    .. [1] NIST Digital Library of Mathematical Functions, 7.2 and 7.6.1.
 
     Examples
     --------
@@ -399,7 +389,11 @@ def bit_correlation(
         return 0.0
     if method == "laplace":
         scale = n_repeats / epsilon * (np.sqrt(n_features) if adjacency == Relation.L2 else 1.0)
-        return float(share @ _laplace_correlation(size * np.sqrt(counts) / scale))
+        # E[(1 - e^-|a z|)^2] of standard normal z, with E[e^-|a z|] = 2 e^(a^2 / 2) Phi(-a) = erfcx(a / sqrt(2)) [1].
+        y = size * np.sqrt(counts) / scale / np.sqrt(2)
+        # Near 0 that cancels, and is 2 y^2 - 8 y^3 / sqrt(pi) + 7 y^4 to within 5 y^3 of itself.
+        near_zero, exact = y**2 * (2 - 8 * y / np.sqrt(np.pi) + 7 * y**2), 1 - 2 * erfcx(y) + erfcx(2 * y)
+        return float(share @ np.where(y < 1e-3, near_zero, exact))
     # E[g(L)] = sum_l (g(l + 1) - g(l)) P(|x| > l), with g(0) = 0: a sum that ends where no level is reached.
     scale = size * np.sqrt(counts)
     levels = np.arange(1 if method == "rr" else 1 + int(min(9 * scale.max(), 20 * n_repeats / epsilon, 2**16)))

@@ -178,27 +178,24 @@ def _pairs_of_stranger(case):
     row = int(((X.max(axis=0) == X) | (X.min(axis=0) == X)).sum(axis=1).argmax())
     if case.by_distance:
         row = int(np.abs(X).max(axis=1).argmax())
-        pairs = [tuple(_with_row(case, row, one) for one in pair) for pair in _rows_apart(case, X[row])]
+        adjacency, unit = case.fitted.guarantee_.adjacency, np.eye(X.shape[1])[np.abs(X[row]).argmax()]
+        rest, largest = X[row] * (1 - unit), X[row] * unit
+        bound = 2 * np.abs(largest).sum() if math.isinf(adjacency.bound) else adjacency.bound
+        # All the way across zero; to zero, which some take for nothing to hide; and for l2 along all axes at once.
+        rows = [
+            (rest - bound / 2 * unit, rest + bound / 2 * unit),
+            (rest + np.clip(largest, -bound, bound), rest),
+        ]
+        if adjacency.relation is Relation.L2:
+            step = np.where(X[row] < 0, -bound, bound) / (2 * math.sqrt(X.shape[1]))
+            rows.append((-step, step))
+        pairs = [tuple(_with_row(case, row, one) for one in pair) for pair in rows]
     else:
         pairs = [(case.data, _with_another(case, row))]
     if case.at_transform:
         pairs = [tuple(data[0][[row]] for data in pair) for pair in pairs]
         return _accepted(case.fitted.transform, pairs) or pairs
     return _accepted(lambda data: case.fit(*data), pairs) or pairs
-
-
-def _rows_apart(case, row):
-    """Pairs of rows as far apart as the guarantee says, in the place of a row of the data."""
-    adjacency, unit = case.fitted.guarantee_.adjacency, np.eye(len(row))[np.abs(row).argmax()]
-    rest, largest = row * (1 - unit), row * unit
-    bound, length = adjacency.bound, np.abs(largest).sum()
-    bound = 2 * length if math.isinf(bound) else bound
-    # All the way across zero; to zero, which some take for nothing to hide; and for l2 along all axes at once.
-    yield rest - bound / 2 * unit, rest + bound / 2 * unit
-    yield rest + np.clip(largest, -bound, bound), rest
-    if adjacency.relation is Relation.L2:
-        step = np.where(row < 0, -bound, bound) / (2 * math.sqrt(len(row)))
-        yield -step, step
 
 
 def _with_another(case, row):

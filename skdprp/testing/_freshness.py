@@ -130,8 +130,15 @@ def _rows_and_classes_share_no_noise(case):
     reason = _shared_noise(case, _N_ROWS)
     if not reason and "n_jobs" in case.estimator.get_params(deep=False):
         reason = _shared_noise(case, len(case.X), n_jobs=2)
-    if not reason and case.at_transform and _repeats(case):
-        reason = "draws one noise for several of very many rows"
+    if not reason and case.at_transform:
+        rows = np.repeat(case.X[:1], MANY, axis=0)
+        one = dense(case.fitted.transform(rows[:1]))
+        if needed(one) != BITS:  # which would take too many draws
+            # So many numbers that chance repeats none, of rows that are all equal.
+            n_draws = math.ceil(2 * needed(one) / one.size)
+            draws = np.hstack([dense(case.fitted.transform(rows)) for _ in range(n_draws)])
+            if len(np.unique(draws, axis=0)) < MANY:
+                reason = "draws one noise for several of very many rows"
     return _fresh(reason, "draw noise for each number.")
 
 
@@ -157,16 +164,6 @@ def _shared_noise(case, n_rows, **parameters):
             if _shares(np.moveaxis(here[name], axis, 2), np.moveaxis(there[name], axis, 2)):
                 return f"draws one noise for several {what} of {name}"
     return ""
-
-
-def _repeats(case):
-    """Whether two of very many equal rows are released as the same numbers, so many that chance repeats none."""
-    release, rows = lambda rows: dense(case.fitted.transform(rows)), np.repeat(case.X[:1], MANY, axis=0)
-    one = release(rows[:1])
-    if needed(one) == BITS:  # too many draws
-        return False
-    draws = np.hstack([release(rows) for _ in range(math.ceil(2 * needed(one) / one.size))])
-    return len(np.unique(draws, axis=0)) < MANY
 
 
 def _every_number_has_noise(case):

@@ -20,12 +20,14 @@ class _Ear(io.TextIOBase):
         self._stream, self._thread, self.is_open, self.text = stream, get_ident(), True, ""
 
     def write(self, text):
+        """Keep a text of this thread, or pass it on."""
         if not self.is_open or get_ident() != self._thread:
             return self._stream.write(text)
         self.text += text
         return len(text)
 
     def flush(self):
+        """Write out what was passed on."""
         self._stream.flush()
 
 

@@ -108,7 +108,10 @@ def _failed_fits_release_nothing(case):
         if fitted.guarantee_ != held[1]:
             return f"states another guarantee after a fit that failed on {name}: state it last, when all is released."
         if case.at_transform:
-            if not _refuses_or_keeps(case, fitted, held[2]):
+            after = []  # nothing, if the transform raises
+            error = error_of(lambda fitted=fitted, after=after: after.append(case.tape(fitted)))
+            is_taped = error is None and None not in (held[2], *after)
+            if is_taped and [scale for _, scale, _ in after[0]] != [scale for _, scale, _ in held[2]]:
                 return (
                     f"releases with other noise after a fit that failed on {name}: refuse, or keep the noise of before."
                 )
@@ -118,14 +121,6 @@ def _failed_fits_release_nothing(case):
         if changed:
             return f"holds a new {changed[0]} after a fit that failed on {name}: set attributes when all is released."
     return ""
-
-
-def _refuses_or_keeps(case, fitted, tape):
-    """Whether a transform raises, or adds the noise that it added before."""
-    after = []
-    if error_of(lambda: after.append(case.tape(fitted))) is not None or None in (tape, *after):
-        return True
-    return [scale for _, scale, _ in after[0]] == [scale for _, scale, _ in tape]
 
 
 def _parameters_set_after_fit_change_nothing(case):
