@@ -8,9 +8,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import estimator_html_repr
 
 from skdprp import (
@@ -19,6 +22,7 @@ from skdprp import (
     DPSearchCV,
     DPSGDClassifier,
     PrivacyLedger,
+    PublicScaler,
     make_table_preprocessor,
     privacy_report,
     set_budget,
@@ -45,6 +49,58 @@ def people(n_rows=600):
     return table, np.where(table["age"] < 60, "yes", "no")
 
 
+def dense(rows):
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+@pytest.mark.parametrize("numbers", ["bins", "scaled"])
+@pytest.mark.parametrize("n_bins", [2, 40])
+def test_rows_are_sparse_by_what_is_known_of_the_columns(n_bins, numbers):
+    """If few entries can be other than 0, whatever the rows are; and as in dense rows."""
+    X, _ = people()
+    preprocessor = make_table_preprocessor(**KNOWN, numbers=numbers, n_bins=n_bins)
+    rows = preprocessor.fit_transform(X)
+    assert sp.issparse(rows) == (numbers == "bins" and n_bins == 40)
+    unknown = X.assign(sector="secret", level=9, owns=None)
+    assert sp.issparse(preprocessor.fit_transform(unknown)) == sp.issparse(rows)
+    given = KNOWN | {"numbers": numbers, "n_bins": n_bins, "sparse_output": False}
+    np.testing.assert_array_equal(make_table_preprocessor(**given).fit_transform(X), dense(rows))
+
+
+def test_private_bins_are_sparse_unless_a_category_may_be_that_of_all_rows():
+    X, y = people()
+    for categories, is_sparse in (({"sector": ["public", "private"]}, True), ({"sector": ["public"]}, False)):
+        columns = make_table_preprocessor(epsilon=1.0, categories=categories, drop=["id"])
+        assert sp.issparse(columns.fit_transform(X)) == is_sparse
+        model = make_pipeline(columns, AMPClassifier(classes=["no", "yes"])).fit(X, y)
+        assert not privacy_report(model).not_covered
+    with pytest.raises(ValueError, match=r"set_output\(transform='default'\)"):
+        make_table_preprocessor(epsilon=1.0, drop=["id"]).set_output(transform="pandas").fit_transform(X)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "is_public"),
+    [
+        ({"categories": [["public", "private"]]}, True),
+        ({"categories": [["public"]]}, False),
+        ({"categories": [["public", "private"]], "drop": "first"}, False),
+        ({"categories": [["public", "private"]], "max_categories": 1}, False),
+        ({}, False),
+    ],
+)
+@pytest.mark.parametrize("threshold", [1.0, 0.99])
+def test_whether_columns_are_sparse_is_public_where_each_row_has_a_zero(encoder, threshold, is_public):
+    """At a threshold of 1: of others, one row may decide."""
+    X, y = people()
+    encoder = OneHotEncoder(handle_unknown="ignore", **encoder)
+    columns = ColumnTransformer(
+        [("numbers", PublicScaler((0, 120)), ["age"]), ("names", encoder, ["sector"])], sparse_threshold=threshold
+    )
+    model = make_pipeline(columns, AMPClassifier(classes=["no", "yes"])).fit(X, y)
+    told = any("sparse_output_" in one for one in privacy_report(model).not_covered)
+    assert told == (not (is_public and threshold == 1.0))
+
+
 def test_rows_of_bins_and_categories_have_norm_one_and_the_same_entries():
     """Six columns say something, each with a single 1 among its bins."""
     X, _ = people()
@@ -69,8 +125,8 @@ def test_what_is_known_may_come_from_iterators():
         name: {column: iter(given) for column, given in columns.items()} if isinstance(columns, dict) else iter(columns)
         for name, columns in KNOWN.items()
     }
-    rows = clone(make_table_preprocessor(**once)).fit_transform(X)
-    np.testing.assert_array_equal(rows, make_table_preprocessor(**KNOWN).fit_transform(X))
+    rows = dense(clone(make_table_preprocessor(**once)).fit_transform(X))
+    np.testing.assert_array_equal(rows, dense(make_table_preprocessor(**KNOWN).fit_transform(X)))
 
 
 def test_missing_and_other_values_are_no_error():
@@ -124,9 +180,9 @@ def test_a_row_is_transformed_by_itself(numbers):
     """Whatever the others are, so that a row replaced before is a row replaced after."""
     X, _ = people(40)
     table = make_table_preprocessor(**KNOWN, numbers=numbers).fit(X)
-    rows = table.transform(X)
+    rows = dense(table.transform(X))
     for place in range(40):
-        np.testing.assert_array_equal(table.transform(X[place : place + 1])[0], rows[place])
+        np.testing.assert_array_equal(dense(table.transform(X[place : place + 1]))[0], rows[place])
 
 
 @pytest.mark.parametrize("numbers", ["bins", "scaled"])
@@ -262,7 +318,7 @@ def test_columns_of_which_nothing_is_known_are_found_under_the_same_budget():
     found = model[0]["columns"].named_transformers_["remainder"]
     assert found.feature_names_in_.tolist() == ["age", "hours", "gain", "sector", "level", "owns"]
     assert [column.cells.bounds for column in found.histograms_.columns[:2]] == [(0, 120), None]
-    np.testing.assert_allclose(np.linalg.norm(model[0].transform(X), axis=1), 1)
+    np.testing.assert_allclose(np.linalg.norm(dense(model[0].transform(X)), axis=1), 1)
 
 
 def test_private_bins_lie_between_bounds_and_what_else_is_known_stays_as_it_is():
@@ -330,7 +386,7 @@ def test_the_defaults_of_models_take_its_rows(model):
 
 def test_it_is_a_pipeline_like_any_other():
     X, y = people()
-    preprocessor = make_table_preprocessor(**KNOWN)
+    preprocessor = make_table_preprocessor(**KNOWN, sparse_output=False)
     rows = preprocessor.fit_transform(X)
     for other in (clone(preprocessor), pickle.loads(pickle.dumps(preprocessor))):
         np.testing.assert_array_equal(other.fit(X).transform(X), rows)
@@ -349,7 +405,12 @@ def test_no_missing_cell_decides_how_columns_become_a_frame_of_another_kind(outp
     columns = {"age": pl.Series([30, 40, 50, 60]), "smokes": pl.Series([True, False, True, False])}
     whole = pl.DataFrame(columns)
     with_missing = whole.with_columns(smokes=pl.Series([None, False, True, False], dtype=pl.Boolean))
-    known = {"bounds": {"age": (0, 100)}, "categories": {"smokes": [False, True]}, "numbers": numbers}
+    known = {
+        "bounds": {"age": (0, 100)},
+        "categories": {"smokes": [False, True]},
+        "numbers": numbers,
+        "sparse_output": False,
+    }
     preprocessor = make_table_preprocessor(**known).set_output(transform=output)
     rows, others = (np.asarray(clone(preprocessor).fit_transform(one)) for one in (whole, with_missing))
     assert rows.dtype == others.dtype == float
@@ -359,7 +420,7 @@ def test_no_missing_cell_decides_how_columns_become_a_frame_of_another_kind(outp
 
 def test_no_cell_is_quoted_where_a_frame_becomes_one_of_another_kind():
     odd = pd.DataFrame({"age": [30.0, 40.0], "code": pd.Series([101, "odd cell"], dtype=object)})
-    known = {"bounds": {"age": (0, 100)}, "categories": {"code": ["101", "102"]}}
+    known = {"bounds": {"age": (0, 100)}, "categories": {"code": ["101", "102"]}, "sparse_output": False}
     rows = [
         np.asarray(make_table_preprocessor(**known).set_output(transform=output).fit_transform(odd))
         for output in ("default", "pandas", "polars")
@@ -371,7 +432,7 @@ def test_no_cell_is_quoted_where_a_frame_becomes_one_of_another_kind():
 def test_the_same_table_in_other_types_gives_the_same_rows():
     pl = pytest.importorskip("polars")
     X, _ = people()
-    rows = make_table_preprocessor(**KNOWN).fit_transform(X)
+    rows = dense(make_table_preprocessor(**KNOWN).fit_transform(X))
     types = {"age": "Int64", "hours": "Float64", "gain": "float32", "level": "int8", "owns": "boolean"}
     for table in (
         pl.from_pandas(X),
@@ -380,7 +441,7 @@ def test_the_same_table_in_other_types_gives_the_same_rows():
         X.astype({"age": object, "hours": object, "owns": object}),
         X.astype({"age": pd.SparseDtype(float), "gain": pd.SparseDtype(int), "sector": object}),
     ):
-        np.testing.assert_array_equal(make_table_preprocessor(**KNOWN).fit_transform(table), rows)
+        np.testing.assert_array_equal(dense(make_table_preprocessor(**KNOWN).fit_transform(table)), rows)
 
 
 def test_arrays_lazy_tables_and_names_that_are_there_twice_are_refused():

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from numbers import Real
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
@@ -26,6 +27,7 @@ from ._scaler import PublicScaler
 SHARE_OF_LONGEST = 0.35
 # Half the range of scaled columns beside private bins: values then weigh about as much as the 1 of a bin.
 _HALF_BESIDE_BINS = 2.0
+_DENSITY_OF_SPARSE = 0.3  # from which on dense rows take less time, as in a ColumnTransformer
 _CHOICES = (
     "Give bounds, edges or categories of a column, not looked up in the table; drop it; or have all others found in"
     " private bins, by an epsilon."
@@ -33,7 +35,16 @@ _CHOICES = (
 
 
 def make_table_preprocessor(
-    bounds=None, *, edges=None, categories=None, drop=(), epsilon=None, numbers="bins", n_bins=20, fill="middle"
+    bounds=None,
+    *,
+    edges=None,
+    categories=None,
+    drop=(),
+    epsilon=None,
+    numbers="bins",
+    n_bins=20,
+    fill="middle",
+    sparse_output=True,
 ):
     """Make the preprocessor of a table, by what is known of its columns without looking at them.
 
@@ -69,6 +80,11 @@ def make_table_preprocessor(
     fill : "middle", number or dict, default="middle"
         What stands for missing values of scaled columns: the middle of the bounds, or a number within them for all
         columns or by the names of some. Missing values of other columns have a bin of their own.
+    sparse_output : bool, default=True
+        Whether rows may be sparse: models then take a tenth of the time and the memory where columns are bins. They are
+        with an `epsilon`, and otherwise if at most three in ten of their entries can be other than 0; not beside scaled
+        columns without `categories`, nor where scikit-learn is configured to output dataframes. False is for
+        ``set_output(transform="pandas")``, and for other models that take dense rows only.
 
     Returns
     -------
@@ -96,7 +112,7 @@ def make_table_preprocessor(
     <sklearn.preprocessing.Normalizer>` treats all alike. Rows of scaled columns only differ in norm, by more the more
     columns there are; longer ones are clipped by the model that follows.
 
-    All steps but ``DPBinner`` are data-independent. Rows that come out are dense, and not private.
+    All steps but ``DPBinner`` are data-independent. Rows that come out are not private.
 
     Examples
     --------
@@ -140,30 +156,45 @@ def make_table_preprocessor(
     half = min(1 / (SHARE_OF_LONGEST * len(bounds) ** 0.5), 1.0) if are_scaled else 0.5
     half = half if epsilon is None else _HALF_BESIDE_BINS
     filled = {name: fill.get(name, "middle") for name in bounds} if isinstance(fill, Mapping) else fill
+    is_sparse = bool(sparse_output) and get_config()["transform_output"] == "default"
+    is_sparse = is_sparse and (
+        epsilon is not None or _largest_density(bounds, edges, categories, numbers, n_bins) <= _DENSITY_OF_SPARSE
+    )
+    # A scaled value may be 0, and a single category that of all rows: what tells is another zero that each row has.
+    may_vary = bool(categories) or (numbers == "scaled" and bool(bounds))
+    is_sparse = is_sparse and (not may_vary or any(len(listed) > 1 for listed in categories.values()))
     scaler = PublicScaler(bounds, feature_range=(-half, half), fill=filled)
-    of_bounds = scaler if numbers == "scaled" else PublicBinner(bounds, n_bins=n_bins, sparse_output=False)
+    of_bounds = scaler if numbers == "scaled" else PublicBinner(bounds, n_bins=n_bins, sparse_output=is_sparse)
     # Bins of equal width may have most values in one of them: where bins are found, they are found between bounds.
     are_found = bounds if numbers == "bins" and epsilon is not None else {}
-    columns = transformer_of_columns(of_bounds, {} if are_found else bounds, categories, edges)
+    columns = transformer_of_columns(of_bounds, {} if are_found else bounds, categories, edges, is_sparse=is_sparse)
     if epsilon is not None:
-        columns.remainder = DPBinner(n_bins, bounds=are_found or None, epsilon=epsilon, sparse_output=False)
+        columns.remainder = DPBinner(n_bins, bounds=are_found or None, epsilon=epsilon, sparse_output=is_sparse)
     table = TableColumns([*bounds, *edges], categories, drop=drop, others="error" if epsilon is None else "take")
     steps = [("table", table), ("columns", columns), ("norm", Normalizer())]
     return Pipeline(steps[:2] if are_scaled else steps)
 
 
-def transformer_of_columns(of_bounds, bounds, categories, edges=()):
-    """Return a ColumnTransformer of what is known of columns: it learns nothing, and its rows are dense."""
+def _largest_density(bounds, edges, categories, numbers, n_bins):
+    """Share of the entries of a row that can be other than 0."""
+    outputs = [*map(len, categories.values()), *(len(some) - 1 for some in edges.values())]
+    outputs += [1 if numbers == "scaled" else n_bins] * len(bounds)
+    return len(outputs) / max(1, sum(outputs))
+
+
+def transformer_of_columns(of_bounds, bounds, categories, edges=(), *, is_sparse=False):
+    """Return a ColumnTransformer of what is known of columns, which learns nothing."""
     # What is not among the categories is 0 everywhere. Numbers have to be in order, and names may be in any.
     listed = [sorted(some) if not any(isinstance(one, str) for one in some) else some for some in categories.values()]
-    encoder = OneHotEncoder(categories=listed, handle_unknown="ignore", sparse_output=False)
+    encoder = OneHotEncoder(categories=listed, handle_unknown="ignore", sparse_output=is_sparse)
     steps = [
         ("numbers", of_bounds, list(bounds)),
-        ("edges", PublicBinner(edges=edges, sparse_output=False), list(edges)),
+        ("edges", PublicBinner(edges=edges, sparse_output=is_sparse), list(edges)),
         ("categories", encoder, list(categories)),
     ]
     used = [step for step in steps if step[2]]
-    return ColumnTransformer(used, sparse_threshold=0, verbose_feature_names_out=False)
+    # Never by how many entries the rows at hand have: of sparse ones, some are 0 in any row.
+    return ColumnTransformer(used, sparse_threshold=float(is_sparse), verbose_feature_names_out=False)
 
 
 def _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill):

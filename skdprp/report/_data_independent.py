@@ -174,6 +174,14 @@ def varies_in_zeros(estimator):
     return not is_even and estimator != "drop"
 
 
+def has_zeros(estimator):
+    """Whether a step gives sparse rows of which each has a zero, whatever its values are."""
+    if type(estimator) is not OneHotEncoder or isinstance(estimator.categories, str) or not estimator.sparse_output:
+        return False
+    is_whole = (estimator.drop, estimator.min_frequency, estimator.max_categories) == (None, None, None)
+    return is_whole and any(len(listed) > 1 for listed in estimator.categories)
+
+
 def remark_on(estimator):
     """Say what is trusted of a data-independent step, or how it may still show a value."""
     kind = type(estimator)

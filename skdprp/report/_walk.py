@@ -51,6 +51,7 @@ from ._data_independent import (
     calls_own_function,
     checks_inverse,
     chooses_by_name,
+    has_zeros,
     is_data_independent,
     is_handed_arrays,
     is_in_library,
@@ -336,9 +337,11 @@ def _of_branches(estimator, steps, name, flow):
     columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
     if not all(chooses_by_name(one, are_public=not flow.fitted_map) for one in columns):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
-    # The share of zeros in the rows decides if a column transformer gives sparse output, now and later.
-    unreleased = [step for (_, step), out in zip(steps, flows, strict=True) if not out.released]
-    if getattr(estimator, "sparse_threshold", 0) != 0 and any(map(_may_be_sparse, unreleased)):
+    # The share of zeros in the rows decides if a column transformer gives sparse output, now and later: at a threshold
+    # of 1, whether there are any.
+    threshold = getattr(estimator, "sparse_threshold", 0)
+    varying = any(_may_be_sparse(step) for (_, step), out in zip(steps, flows, strict=True) if not out.released)
+    if varying and threshold != 0 and not (threshold == 1 and any(map(has_zeros, dict(steps).values()))):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
     if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
