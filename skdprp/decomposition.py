@@ -23,8 +23,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, LazyTransformerMixin, PrivateMoment
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components; None keeps all. `explained_variance_` tells how many stand out of the noise; what is then
-        chosen by it depends on this release, and only a ledger has a total of both.
+        Number of components; None keeps all. `explained_variance_` shows how many can be distinguished from noise. If
+        you use it to choose the settings of a second release, the exact total of the two does not hold: use the
+        *adaptive* total of a ledger.
     epsilon : float, default=1.0
         Privacy of one row: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus `delta`.
     delta : float or None, default=None
@@ -41,8 +42,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, LazyTransformerMixin, PrivateMoment
     components_ : ndarray of shape (n_components, n_features)
         Private directions, of norm 1, by falling variance.
     explained_variance_ : ndarray of shape (n_components,)
-        Estimated variance of the rows along each component: that of the noise is taken off, and 0 means that the
-        component does not stand out of it.
+        Estimated variance of the rows along each component: that of the noise is subtracted, and 0 means that the
+        component cannot be distinguished from noise.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         The same as a share of the estimated variance of all features.
     mean_ : ndarray of shape (n_features,)
@@ -54,10 +55,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, LazyTransformerMixin, PrivateMoment
     delta_ : float
         The value used.
     scale_ : float
-        Standard deviation of the noise on each entry of the diagonal of the moments, in units in which no row is longer
-        than 1.
+        Standard deviation of the noise on each entry of the diagonal of the moments, in units in which no row has a
+        norm above 1.
     guarantee_ : PrivacyGuarantee
-        What holds of this release.
+        The guarantee of this fit.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -146,7 +147,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, LazyTransformerMixin, PrivateMoment
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped, as in fit.
+            Rows. Those of norm above `max_norm` are clipped, as in fit.
 
         Returns
         -------

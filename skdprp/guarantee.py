@@ -149,8 +149,8 @@ class Adjacency:
     bound : float, default=inf
         By how much at most.
     after : str, default=""
-        Data-independent transformers that rows pass before they are compared. "" if nobody said: rows at a distance are
-        compared as they reach the release, whatever they passed before.
+        Data-independent transformers that rows pass before they are compared. "" if none was stated: rows at a distance
+        are compared as they reach the release, whatever they passed before.
 
     Raises
     ------
@@ -217,6 +217,8 @@ class Adjacency:
 class PrivacyGuarantee:
     """A privacy guarantee, with everything it needs to be true.
 
+    The section "How to read a printed guarantee" of :doc:`/guide/threat` explains each line that it prints.
+
     Parameters
     ----------
     epsilon : float
@@ -234,7 +236,7 @@ class PrivacyGuarantee:
         Which pairs of inputs it is about: with `unit`, what is hidden.
     per : {"fit", "transform"} or None, default=None
         At which call it happens anew, and costs privacy anew: each fit of a private model, each transform of a sketch.
-        None if nobody said so, and for a total.
+        None if it was not stated, and for a total.
     given : str, default=""
         What both neighbours have in common besides, because it was read off the data: "the set of labels", for
         instance. Printed with the numbers.
@@ -263,8 +265,8 @@ class PrivacyGuarantee:
     seeded : bool, default=False
         Whether the noise came from a seed: such a release is not private.
     hidden_changes : float or None, default=None
-        How many times the distance that `adjacency` bounds two rows may be apart so that the best guess between them is
-        right with probability 3/4 at most; None if nobody said. See `hides`.
+        The largest distance of two rows for which the best guess between them is right with probability at most 3/4,
+        divided by the bound of `adjacency`. None if it was not stated. See `hides`.
 
     Raises
     ------
@@ -404,8 +406,8 @@ class PrivacyGuarantee:
         """Distance within which the best guess between two rows is right with probability 3/4 at most.
 
         In the units of the rows as they reach the release, and of the kind that `adjacency` names: what is hidden,
-        where `epsilon` says how well a change of one size is. 0 if nothing is hidden so well; None if nobody said, or
-        neighbours are not close to each other, or the guarantee is void.
+        where `epsilon` says how well a change of one size is. 0 if nothing is hidden so well; None if it was not
+        stated, or neighbours are not close to each other, or the guarantee is void.
 
         Examples
         --------
@@ -583,7 +585,7 @@ def compose(*guarantees, delta=None, disjoint=False):
     Parameters
     ----------
     *guarantees : PrivacyGuarantee
-        What holds of each release. A later one may depend on what the earlier ones released.
+        The guarantee of each release. A later one may depend on what the earlier ones released, see Notes.
     delta : float or None, default=None
         Delta at which the total is stated; None for the sum of all deltas. A larger one may give a much
         smaller epsilon, also where all deltas are 0.
@@ -594,17 +596,17 @@ def compose(*guarantees, delta=None, disjoint=False):
     Returns
     -------
     PrivacyGuarantee
-        The total, for the neighbours that all guarantees have in common: one row, where some are for a person that is
-        replaced and others for a row that is. Its `method` says how it was computed; where
-        dp-accounting is not installed or the definition is mutual information, by basic composition. It says where
-        ``pip install dp-accounting`` may prove a smaller epsilon.
+        The total, for the neighbours that all guarantees have in common. If some guarantees are for one person replaced
+        and others for one row replaced, the total is for one row replaced. Its `method` says how it was computed:
+        without dp-accounting by basic composition, unless there is a closed form, and for mutual information always so.
+        It says where dp-accounting (``pip install dp-accounting``) may prove a smaller epsilon.
 
     Notes
     -----
-    Which rows are released may depend on earlier releases, unless a guarantee assumes otherwise; the parameters of the
-    mechanisms may not: they are fixed before the first one. Every total assumes so of which the epsilon, the profile or
-    the best guess is smaller than the sums imply. Deltas that include the draw of a public projection are added up, for
-    several sketches may share one.
+    Which rows a release reads may depend on earlier releases, unless a guarantee assumes otherwise. The parameters of
+    the mechanisms may not: they must be fixed before the first release. Every total whose epsilon, profile or best
+    guess is better than the plain sums imply rests on this assumption. Deltas that include the draw of a public
+    projection are added up, for several sketches may share one.
 
     A sketch does not know which maps its rows passed before. So neighbours at a distance are rows as they reach each
     release: behind a scaler that multiplies by 100, a change of 1 is one of 0.01 of what enters it. A total for rows as

@@ -48,15 +48,15 @@ class PrivateScore:
     score : float or ndarray
         The score; nan if the noise leaves nothing to compute it from.
     noise_error : float
-        Standard deviation of the score by the noise alone, to first order; of an array, that of each number in it.
+        Standard deviation of the score by the noise alone, to first order; for an array, that of each number in it.
     sampling_error : float or None
-        Standard error because held-out rows are a sample, as the released numbers have it; with `groups` no less than
-        that. None if they do not tell.
+        Standard error that comes from the held-out rows being a sample, estimated from the released numbers; with
+        `groups` an upper estimate. None if they do not determine it.
     tie_error : float or None
-        By how much an area may be too small, or too large, because rows in one bin count as ties, as far as the noisy
-        counts tell; None of other scores.
+        By how much an area may be too small, or too large, because rows in one bin count as ties, estimated from the
+        noisy counts; None for other scores.
     guarantee : PrivacyGuarantee
-        What holds of all that is released here.
+        The guarantee of all that is released here.
     released : ndarray
         The noisy sums, from which all else is computed at no cost.
     """
@@ -173,8 +173,8 @@ def dp_confusion_matrix(y_true, y_pred, *, labels, epsilon=1.0, groups=None):
     y_pred : array-like of shape (n_samples,)
         Predictions.
     labels : array-like of shape (n_labels,)
-        Labels in the order of rows and columns, which do not come from the data. Rows with others count nowhere: one
-        that is misspelt has noise alone, and is paid.
+        Labels in the order of rows and columns, which do not come from the data. Rows with other labels are not
+        counted. If you misspell a label here, its counts are noise alone, and cost the same epsilon.
     epsilon : float, default=1.0
         Privacy loss for one row, or for one person.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -261,8 +261,9 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, log_odds=(-6.0, 6.0), epsilo
     Notes
     -----
     A row replaced changes the counts by 2 in all, as in :func:`dp_confusion_matrix`. The area is the probability that a
-    positive row has the larger score of two; of two in one bin each is the larger with probability 1/2, and `tie_error`
-    is what that may change. The standard error of sampling is that of [1]_, of the counts.
+    random positive row has a larger score than a random negative one. Two rows in one bin count as one half;
+    `tie_error` estimates how much this may change the area. The standard error of sampling is that of [1]_, computed
+    from the counts.
 
     References
     ----------

@@ -182,16 +182,16 @@ class Moments:
     ----------
     values : ndarray of shape (n_columns, n_columns)
         The sum of ``u u'`` over all rows, with noise; symmetric, and not always positive semidefinite. The columns of u
-        are those of X, of a constant and of the targets, in units in which no row is longer than 1. Of persons, the sum
-        of the means over the rows of each.
+        are those of X, of a constant and of the targets, in units in which no row has a norm above 1. With `groups`, it
+        is the sum over persons of the mean over the rows of each.
     noise : GaussianNoise
         The noise that was added.
     n_samples : int
-        Number of rows, which is public; of persons, where the guarantee is for one person.
+        Number of rows, which is public; if the guarantee is for one person, the number of persons.
     columns : Columns
         What the columns are.
     guarantee : PrivacyGuarantee
-        What holds of the release.
+        The guarantee of the release.
     """
 
     values: np.ndarray
@@ -308,8 +308,8 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped to it. Partitions of a dask collection are summed where they
-            are, on the scheduler in use.
+            Rows. Those of norm above `max_norm` are clipped to it. Partitions of a dask collection are summed where
+            they are, on the scheduler in use.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or a dask collection
             Targets. Those outside `target_bounds` are clipped to them.
         groups : array-like of shape (n_samples,), a dask collection beside one, or None, default=None
@@ -561,7 +561,7 @@ class DPMoments(PrivateMoments):
     """One private release of the second moments of rows and targets, for every least-squares model.
 
     Whatever is computed from the release costs no more privacy: every ridge regression, principal components, least
-    squares on any of the targets. Rows longer than `max_norm` and targets outside `target_bounds` are clipped.
+    squares on any of the targets. Rows of norm above `max_norm` and targets outside `target_bounds` are clipped.
 
     Parameters
     ----------
@@ -590,9 +590,9 @@ class DPMoments(PrivateMoments):
     delta_ : float
         The value used.
     scale_ : float
-        Standard deviation of the noise on each entry of the diagonal, in units in which no row is longer than 1.
+        Standard deviation of the noise on each entry of the diagonal, in units in which no row has a norm above 1.
     guarantee_ : PrivacyGuarantee
-        What holds of this release.
+        The guarantee of this fit.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str

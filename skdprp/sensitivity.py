@@ -39,7 +39,7 @@ def l1_sensitivity(projection, adjacency, max_change):
     Returns
     -------
     float
-        Exact for "l1", and for "l2" where each feature goes to one bin: ``max_change sqrt(n_features)``. Of other
+        Exact for "l1", and for "l2" where each feature goes to one bin: ``max_change sqrt(n_features)``. For other
         projections the bound sqrt(k) times the l2 sensitivity for "l2".
 
     Notes
@@ -148,8 +148,8 @@ def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, ac
     Returns
     -------
     float
-        ``(k sqrt(n_outputs) lipschitz max_norm + 2 accuracy) / penalty``, with k = 1 for a row that counts or is
-        blank and 2 for one replaced.
+        ``(k sqrt(n_outputs) lipschitz max_norm + 2 accuracy) / penalty``, with k = 1 for a row blank or not and 2 for
+        one replaced.
 
     Notes
     -----
@@ -204,7 +204,7 @@ def moments_sensitivity(*, max_norm=1.0, adjacency="replace_one", accuracy=0.0):
     Returns
     -------
     float
-        ``sqrt(k) max_norm^2 + 2 accuracy``, with k = 1 for a row that counts or is blank and 2 for one replaced.
+        ``sqrt(k) max_norm^2 + 2 accuracy``, with k = 1 for a row blank or not and 2 for one replaced.
 
     Notes
     -----
@@ -246,7 +246,7 @@ def histograms_sensitivity(norms_squared, *, adjacency="replace_one"):
     Returns
     -------
     float
-        ``sqrt(k norms_squared)``, with k = 1 for a row that counts or is blank and 2 for one replaced.
+        ``sqrt(k norms_squared)``, with k = 1 for a row blank or not and 2 for one replaced.
 
     Notes
     -----

@@ -79,6 +79,7 @@ def run(options):
     # Rows of norm 1, which is the default max_norm, whatever the units of the features are.
     model = _curve(make_pipeline(Normalizer(), classifier()), None, X, y, options)
     _print_table([[model]], [classifier.__name__], ["accuracy"])
+    print("\nThe table of the sketches follows. It takes longer.", flush=True)
     sketches = [
         sketch(
             options.n_components or min(256, X.shape[1]),
@@ -154,12 +155,12 @@ def _introduce(X, y, n_neighbors, options):
         print(
             "One number for all features means little where their units differ: give what is known of each by --bounds."
         )
-    print("Each model, and each sketch of all rows, is a release: publishing several adds up.")
+    print("Each model, and each sketch of all rows, is a release: the epsilons of all releases add up.")
     print(
         "accuracy: learnt from 70% of the rows, measured on the others; for sketches by a logistic regression on them"
     )
     print("not private: a logistic regression, and a search, on the rows themselves")
-    print(f"search: share of the {n_neighbors} sketches nearest to a query's that have its label")
+    print(f"search: of the {n_neighbors} sketches nearest to that of a query, the share with the label of the query")
     print("These numbers are computed from the rows, in part without noise: keep them with the rows, unless public.")
 
 

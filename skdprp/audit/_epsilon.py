@@ -67,8 +67,8 @@ def audit_epsilon(
         Whether `a` and `b` are single rows of which `release` takes many copies in one call, each row of the result
         being a trial of its own. None does so for sketches of single rows.
     n_jobs : int or None, default=None
-        Number of joblib jobs; of functions, threads, for copies of a generator in processes would repeat its noise.
-        Seeded noise, which exists in one thread, is drawn in one job whatever this says.
+        Number of joblib jobs. Functions run in threads, because copies of a random generator in several processes would
+        draw the same noise. Seeded noise, which exists in one thread, is drawn in one job whatever this says.
     verbose : int, default=0
         Progress messages of joblib.
 

@@ -41,10 +41,10 @@ def worst_neighbours(estimator, X, y=None):
         A fitted sketch, or a model of this library, fitted or not.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows to start from, for regressors and moments: public ones or made up, as attacks release them again and again.
-        Of sketches, whose unit is one row, only the width counts; of classifiers the shape, on which penalty, delta and
-        noise depend, and whether it is sparse.
+        For sketches, whose unit is one row, only the width counts; for classifiers the shape, on which penalty, delta
+        and noise depend, and whether it is sparse.
     y : array-like of shape (n_samples,) or None, default=None
-        Labels or targets, for models. Of labels, it counts which there are.
+        Labels or targets, for models. Only the set of labels matters.
 
     Returns
     -------

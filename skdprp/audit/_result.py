@@ -154,9 +154,9 @@ class AuditResult:
         Parameters
         ----------
         guarantee : PrivacyGuarantee
-            Of differential privacy, proved or only claimed, or of MI-DP, whose bound in bits limits how far apart the
-            two distributions of the outputs can be. Where there is a privacy profile, all of it is compared: with a
-            small delta, much of what attacks can show is at small epsilons.
+            A guarantee of differential privacy, proved or only claimed, or of MI-DP, whose bound in bits limits how far
+            apart the two distributions of the outputs can be. Where there is a privacy profile, all of it is compared:
+            with a small delta, much of what attacks can show is at small epsilons.
 
         Returns
         -------

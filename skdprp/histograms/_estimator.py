@@ -77,7 +77,7 @@ class PrivateHistograms(
         Parameters
         ----------
         X : {array-like, sparse matrix, dataframe, dask dataframe or array} of shape (n_samples, n_features)
-            Rows. Of a dataframe, columns of numbers and truth values are numbers, and all others categories; of an
+            Rows. In a dataframe, columns of numbers and truth values are numbers, and all others categories; in an
             array all are numbers but those that `categories` names. NaN, None and NA are missing values.
         y : None
             Ignored.
@@ -307,7 +307,7 @@ class DPHistograms(PrivateHistograms):
     threshold_ : float
         What the noisy count of a category has to exceed for it to be named; infinite where all are listed.
     guarantee_ : PrivacyGuarantee
-        What holds of this release.
+        The guarantee of this fit.
     n_features_in_ : int
         Number of columns seen in fit.
     feature_names_in_ : ndarray of str
@@ -331,8 +331,8 @@ class DPHistograms(PrivateHistograms):
     0 has one for itself: 1990 and 1991 are told apart, and so are 50,000 and 50,200. Bounds make noise less by a few
     percent, and cells finer.
 
-    Of categories that are not listed, those are released whose noisy count exceeds a threshold that one row alone
-    passes with a small probability, which is part of `delta`. All others stay unnamed.
+    If the categories of a column are not listed, those are released whose noisy count exceeds a threshold. One row
+    alone passes it with a small probability, which is part of `delta`. All others stay unnamed.
 
     Which columns hold numbers follows from the types of the columns, which are taken to be public.
 

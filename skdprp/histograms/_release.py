@@ -102,7 +102,7 @@ class Histograms:
     threshold : float
         What a noisy count of a category had to exceed to be named, where categories were not listed; else infinite.
     guarantee : PrivacyGuarantee
-        What holds of the release.
+        The guarantee of the release.
 
     Examples
     --------
@@ -159,12 +159,13 @@ class Histograms:
         name : str or int
             The column.
         q : float or array-like
-            Levels, between 0 and 1. Those nearer to an end than the noise tells stand for the nearest that it does.
+            Levels between 0 and 1. A level so close to 0 or 1 that the noise hides the difference is replaced by the
+            nearest level that can be distinguished from that end.
 
         Returns
         -------
         float or ndarray
-            Where the cells begin in which the quantiles are.
+            For each level, the lower edge of the cell that contains the quantile.
 
         Raises
         ------

@@ -140,10 +140,11 @@ class PrivacyUtilityDisplay:
 
         This looks at X and y as often as it fits, with no protection of what it returns.
 
-        A :func:`~skdprp.privacy_report` on each fit says what its epsilon is of. If that is not the total of all that
-        the fit released, because a scaler learns without noise, say, then the axis names the parameter and no
-        guarantee. If the total of several was planned, and a fit spent more, the axis says how much. What scoring
-        releases is not in it: a sketch releases the held-out rows of a fold each time that a scorer predicts them.
+        A :func:`~skdprp.privacy_report` on each fit says what its epsilon belongs to. If the epsilon is not the total
+        of the fit (for instance because a scaler learns from the rows without noise), the axis shows the name of the
+        parameter instead of a guarantee. If the total of several steps was planned, and a fit spent more, the axis says
+        how much. It leaves out what scoring releases: a sketch releases the held-out rows of a fold each time that a
+        scorer predicts them.
 
         Parameters
         ----------
@@ -288,8 +289,8 @@ class PrivacyUtilityDisplay:
         """Take the scores of a search over epsilon, such as GridSearchCV.
 
         The axis names the parameter, and no guarantee: a search records neither what its fits guaranteed nor what else
-        they released. Of several private steps, it varies one, and the total stays unknown. :meth:`from_estimator`
-        varies the total, and reports on each fit.
+        they released. If there are several private steps, it varies one, and the total stays unknown.
+        :meth:`from_estimator` varies the total, and reports on each fit.
 
         Where the search varied other parameters too, each epsilon has its best candidate by mean score, which flatters
         it a little.

@@ -169,8 +169,8 @@ def entry(guarantee, estimator="release"):
     Parameters
     ----------
     guarantee : PrivacyGuarantee or PrivacyReport
-        What holds of the release; or the report on a fit to come, ``privacy_report(model, X, y)``, of whose total one
-        entry is made. Then each release of the plan belongs to it once, and all others have entries of their own.
+        The guarantee of the release; or the report on a fit to come, ``privacy_report(model, X, y)``, of whose total
+        one entry is made. Then each release of the plan belongs to it once, and all others have entries of their own.
     estimator : str, default="release"
         What it is called; a plan has the names of its steps.
 
@@ -627,8 +627,9 @@ class PrivacyLedger:
     def limit(self, epsilon, delta, *, adjacency="replace_one", unit="row", composition="basic"):
         """Refuse, from now on, each release that would pass a budget: a privacy filter.
 
-        What all releases together guarantee is then the limit, however each depends on those before; sums may pass it
-        by a part in 10^12, so that ten times 0.1 is 1.0, and totals are printed as they are.
+        All releases together then guarantee the limit, even if later ones depend on earlier ones. A sum may exceed the
+        limit by one part in 10^12, because ten times the float 0.1 is slightly more than 1.0. Totals show the sum as it
+        is.
 
         Parameters
         ----------
@@ -720,7 +721,8 @@ class PrivacyLedger:
     def check(self, planned):
         """Refuse, before anything is spent, what would pass the limit; nothing is entered, and nothing is reserved.
 
-        Without this a pipeline with several private steps may be refused at its second step, when its first is paid.
+        Without this a pipeline with several private steps may be refused at its second step, when the first has spent
+        its epsilon.
 
         Parameters
         ----------
@@ -773,8 +775,8 @@ class PrivacyLedger:
     def part(self, name, *, division=USUAL_DIVISION):
         """Declare that what is released in a `with` block sees one part of the rows only.
 
-        The parts of a division have no row in common, and which rows are in which does not depend on what is in them:
-        of such releases, one row is in those of one part at most.
+        The parts of a division have no row in common, and which rows are in which does not depend on what is in them.
+        So a row is in the releases of at most one part.
 
         Parameters
         ----------

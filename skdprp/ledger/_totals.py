@@ -47,7 +47,7 @@ class Entry:
     estimator : str
         Name of the class, or what the release was called.
     guarantee : PrivacyGuarantee
-        What holds of it.
+        The guarantee of the release.
     rows : tuple of (str, str)
         Declarations of which rows it saw, from the outermost: (division, part of it). Empty for all rows.
     """
@@ -141,8 +141,9 @@ class Total:
     guarantee : PrivacyGuarantee or None
         Exact, if the parameters of each release were fixed before the first; None if there is no total.
     adaptive : PrivacyGuarantee or None
-        What holds as well where parameters, or whether to go on, depended on earlier releases. None of mutual
-        information, too: that of all releases is no sum of bounds which are themselves functions of the entry.
+        What also holds if parameters, or whether to go on, depended on earlier releases; None if there is no total.
+        Also None for MI-DP: if later bounds depend on the entry through earlier releases, their sum does not bound the
+        mutual information of all releases.
     counts : dict of str to int
         How many releases of each estimator are in it.
     missing : dict of str to int

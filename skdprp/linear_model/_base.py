@@ -117,7 +117,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped to it. Partitions of a dask collection are computed anew in
+            Rows. Those of norm above `max_norm` are clipped to it. Partitions of a dask collection are computed anew in
             each of several passes, on the scheduler in use, and gradients are summed where they lie.
         y : array-like of shape (n_samples,), or a dask collection beside one
             Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
@@ -325,7 +325,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped, as in fit, where it is set.
+            Rows. Those of norm above `max_norm` are clipped, as in fit, where it is set.
 
         Returns
         -------

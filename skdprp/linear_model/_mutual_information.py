@@ -87,8 +87,8 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
     n_components_ : int
         Number of rows of S; for a projection only.
     guarantee_ : PrivacyGuarantee
-        What holds of one call of fit or sketch. Its assumptions give, for one entry, the (0, delta)-DP that follows
-        from any MI-DP, and the (epsilon, 1e-5)-DP of this mechanism.
+        The guarantee of one call of fit or sketch. Its field `mechanism` gives, for one entry, the (0, delta)-DP that
+        follows from any MI-DP, and the (epsilon, 1e-5)-DP of this mechanism.
     claimed_ : PrivacyGuarantee
         What the published calibration of a projection claims; only with that.
     n_features_in_ : int

@@ -98,9 +98,9 @@ class AMPClassifier(PrivateLinearClassifier):
         ``|w|**2 / (2 C)``, with the intercept penalised. "auto" depends on the numbers of rows, features and classes,
         `epsilon`, `delta`, `adjacency` and the other parameters only, never on the values of the data.
     loss : {"auto", "log_loss", "capped_log_loss", "huber_hinge"}, default="auto"
-        Logistic regression; logistic regression in which rows on the wrong side pull no harder than by 1/2, which needs
-        half the noise; or a support vector machine with a smoothed hinge. "auto" is the capped one for two classes and
-        one-vs-rest problems, and "log_loss" for a softmax and for published calibrations.
+        Logistic regression; logistic regression whose derivative is capped at 1/2, which halves the noise; or a support
+        vector machine with a smoothed hinge. "auto" is the capped one for two classes and one-vs-rest problems, and
+        "log_loss" for a softmax and for published calibrations.
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
         One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax,
         unless the loss has none, or the calibration is published.

@@ -42,7 +42,7 @@ class OutputNoise:
 class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     """Private logistic regression or support vector machine by noise on the minimiser.
 
-    The noise is a random radius times a random direction. Rows longer than `max_norm` are clipped, in fit and in
+    The noise is a random radius times a random direction. Rows of norm above `max_norm` are clipped, in fit and in
     prediction.
 
     Parameters
@@ -56,9 +56,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         ``|w|**2 / (2 C)``, with the intercept penalised. "auto" depends on the numbers of rows, features and classes,
         `epsilon`, `delta`, `adjacency` and the other parameters only, never on the values of the data.
     loss : {"auto", "log_loss", "capped_log_loss", "huber_hinge"}, default="auto"
-        Logistic regression; logistic regression in which rows on the wrong side pull no harder than by 1/2, which needs
-        half the noise; or a support vector machine with a smoothed hinge. "auto" is the capped one for two classes and
-        one-vs-rest problems, and "log_loss" for a softmax and for published calibrations.
+        Logistic regression; logistic regression whose derivative is capped at 1/2, which halves the noise; or a support
+        vector machine with a smoothed hinge. "auto" is the capped one for two classes and one-vs-rest problems, and
+        "log_loss" for a softmax and for published calibrations.
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
         One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax,
         unless the loss has none.
@@ -103,7 +103,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     guarantee_ : PrivacyGuarantee
-        What holds of this release.
+        The guarantee of this fit.
     claimed_ : PrivacyGuarantee
         What the paper claims; for ``calibration="published"`` only.
     C_, delta_ : float

@@ -61,7 +61,7 @@ class ProjectionNoise:
 class DPRidge(RegressorMixin, PrivateMoments):
     """Private linear regression; rows and targets are protected.
 
-    Replaces Ridge and LinearRegression. Rows longer than `max_norm` and targets outside `target_bounds` are clipped,
+    Replaces Ridge and LinearRegression. Rows of norm above `max_norm` and targets outside `target_bounds` are clipped,
     and predictions lie within these bounds, too.
 
     Parameters
@@ -106,12 +106,12 @@ class DPRidge(RegressorMixin, PrivateMoments):
     columns_ : Columns
         The bounds that rows and targets were clipped to.
     moments_ : Moments
-        What was released. Not there after a descent, as are the next five.
+        What was released. This attribute and the next five are missing after a descent.
     alpha_ : float or ndarray of shape (n_targets,)
         Penalty used.
     coef_std_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        Standard errors of the weights, of sampling, noise and shrinkage together. They hold on average over weights: of
-        one in a direction that the noise hides they say little.
+        Standard errors of the weights, of sampling, noise and shrinkage together. They are right on average over all
+        weights, but say little about a single weight in a direction that the noise hides.
     intercept_std_ : float or ndarray of shape (n_targets,)
         That of the intercept.
     covariance_ : ndarray of shape (n_weights, n_weights) or (n_targets, n_weights, n_weights)
@@ -121,10 +121,10 @@ class DPRidge(RegressorMixin, PrivateMoments):
     delta_ : float
         The value used.
     scale_ : float
-        Standard deviation of the noise, in units in which no row is longer than 1. Of a descent, that of each sum of
+        Standard deviation of the noise, in units in which no row has a norm above 1. For a descent, that of each sum of
         gradients, which are clipped to the norm that `guarantee_.mechanism` names: mostly less than 1.
     guarantee_ : PrivacyGuarantee
-        What holds of this release.
+        The guarantee of this fit.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -137,7 +137,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
 
     Notes
     -----
-    ``GridSearchCV`` over `alpha` pays for every fit. With ``mechanism="moments"``, `path` costs nothing.
+    ``GridSearchCV`` over `alpha` spends epsilon on every fit. With ``mechanism="moments"``, `path` costs nothing.
 
     The proof of a descent: a sum of gradients that are clipped to norm c moves by c where a row counts or is blank, and
     by 2 c where one is replaced. Each of T sums is at weights that earlier noisy ones have released, so that all are
@@ -275,7 +275,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped, as in fit.
+            Rows. Those of norm above `max_norm` are clipped, as in fit.
 
         Returns
         -------

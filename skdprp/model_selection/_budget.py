@@ -107,8 +107,8 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
         Privacy of one row, or person, in all steps together: with a neighbour, an outcome is at most exp(epsilon) times
         as probable, plus `delta`.
     delta : float or None, default=None
-        The probability that is added, see `epsilon`; None is 1 / n_samples**2, of persons the same of their number, or
-        what it was if the only step is a sketch.
+        The probability that is added, see `epsilon`. None is 1 / n**2, where n is the number of rows, or of persons if
+        `groups` are given. If the only step is a sketch, None leaves its delta as it is.
 
     Returns
     -------
@@ -142,8 +142,9 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
     holds.
 
     Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
-    see :func:`~skdprp.compose`, reaches the target. Without dp-accounting, losses that are not Gaussian add up to it,
-    and a warning says so.
+    see :func:`~skdprp.compose`, reaches the target. Without dp-accounting, the exact total is known only if every step
+    is a Gaussian mechanism, which `AMPClassifier` is not. Otherwise the epsilons are chosen so that their plain sum is
+    the target, and a warning says so.
 
     Examples
     --------

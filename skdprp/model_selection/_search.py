@@ -227,9 +227,9 @@ def _best_has(method):
 class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaEstimatorMixin, BaseEstimator):
     """Search the best of several private models, and publish it with its score under one guarantee.
 
-    Replaces GridSearchCV. A trial draws one of the candidates, fits it to some of the rows and scores it on the
-    others, with noise. How many trials are run is drawn as well and stays secret, and only the best is released: the
-    price of the search grows slowly with the number of trials, see :doc:`/guide/search`.
+    Replaces GridSearchCV. A trial draws one of the candidates, fits it to some of the rows and scores it on the others,
+    with noise. How many trials are run is drawn as well and stays secret, and only the best is released: the epsilon of
+    the search grows slowly with the number of trials, see :doc:`/guide/search`.
 
     Parameters
     ----------
@@ -279,14 +279,14 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     best_score_ : float
         Its noisy score, by which it won. As the best of several noisy scores, it is too high on average.
     classes_ : ndarray of shape (n_classes,)
-        Labels, of classifiers.
+        Labels, for classifiers.
     scale_ : float
         Standard deviation of the noise of each score.
     delta_ : float
         The value used.
     guarantee_ : PrivacyGuarantee
-        What holds of the search. The private steps of `best_estimator_` state the guarantee of the whole search, too,
-        because it has chosen them.
+        The guarantee of the search. The private steps of `best_estimator_` state the guarantee of the whole search,
+        too, because it has chosen them.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -304,7 +304,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     There is no `cv_results_`: the scores of losers are not released, nor which they were, nor how many. A trial that
     fails ends the search with an error, and nothing is released: if it lost instead, one row that a fit does not take
-    could decide who wins. Few fail after the noise is paid for: rows that a step does not take are refused before any
+    could decide who wins. Few fail after the epsilon is spent: rows that a step does not take are refused before any
     trial, by fits of the steps before the model that are thrown away. A score that is not a number is the worst of a
     row. Where steps have ``random_state=None``, each trial draws them anew, from seeds that nobody knows.
 
@@ -314,7 +314,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     runs; searches in several threads wait for each other. If another thread changes the warning filters of Python
     meanwhile, warnings of trials may be heard.
 
-    Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.
+    Rates, penalties and bounds have defaults that need no search. A choice of features or of families is worth a
+    search.
 
     References
     ----------
@@ -704,7 +705,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     def score(self, X, y):
         """Score the best model on other rows, as `scoring` says and without noise.
 
-        Of regressors it is minus the mean squared error, as R² is no mean over rows: ``best_estimator_.score`` has R².
+        For regressors it is minus the mean squared error, as R² is no mean over rows: ``best_estimator_.score`` has R².
 
         Parameters
         ----------

@@ -136,11 +136,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     optimizer : {"sgd", "adam"}, default="sgd"
         How a noisy gradient moves the weights: as above, or scaled weight by weight by its past.
     preconditioner : bool or "auto", default="auto"
-        Whether a sum of products of columns is released first, to precondition the steps: directions in which rows
-        vary little are learnt in as many steps as others. It is free for replaced rows, and takes a fifth of the budget
-        (of mu squared) for rows that count or are blank. For linear models with `max_norm` on all rows, in which
-        `learning_rate` is then a share of what the sum suggests. "auto" takes it up to 1000 weights a class, where rows
-        are so many that the sum stands out of its noise. It has as many numbers as the square of that of features.
+        Whether the sums of products of columns are released first, to precondition the steps: directions in which rows
+        vary little are then learnt in as many steps as others. With ``adjacency="replace_one"`` this costs nothing;
+        with "add_remove" it takes a fifth of the budget (of the sum of mu squared). It is only for linear models that
+        have a `max_norm` and use all rows in each step; `learning_rate` is then a factor on the step that the released
+        sums suggest. "auto" uses it for at most 1000 weights per class, if there are so many rows that the sums are
+        large compared with their noise. About n_features squared numbers are released.
     noise : {"gaussian", "product"}, default="gaussian"
         Distribution of the noise of a step. "product" is a Gamma distributed radius times a random direction, composed
         as pairs of (epsilon, delta): twice the size of Gaussian noise at 5 steps and five times at 50, for 124 weights
@@ -167,7 +168,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         Public weights of the rows of each class, from 0 to 1, by which their gradients are multiplied; labels that are
         not listed have 1, and None is 1 for all. They must not come from the data, so that there is no "balanced".
     threshold : float, default=0.5
-        Of two classes, ``classes_[1]`` (they are sorted) is predicted where its probability is above this. It may be
+        For two classes: ``classes_[1]`` (they are sorted) is predicted where its probability is above this. It may be
         set anew after the fit, as often as wanted. As all parameters it must not come from the data: choose it by
         costs, or on other rows.
     verbose : int, default=0
@@ -184,7 +185,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     guarantee_ : PrivacyGuarantee
-        What holds of this release.
+        The guarantee of this fit.
     claimed_ : PrivacyGuarantee
         What the published calibration claims; only with ``calibration="published"``.
     sensitivity_ : float
@@ -215,11 +216,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
 
     Notes
     -----
-    A row that counts or not moves a sum of gradients by C, a row that is replaced by 2 C. All steps together are
-    released:
+    A row blank or not moves a sum of gradients by C, a row that is replaced by 2 C. All steps together are released:
 
     - With all rows at each step, T Gaussian releases are one with noise multiplier sigma / sqrt(T), and
-      ``delta(epsilon) = dG(epsilon, 2 sqrt(T) / sigma)`` exactly, without the 2 where a row counts or not.
+      ``delta(epsilon) = dG(epsilon, 2 sqrt(T) / sigma)`` exactly, without the 2 for a row blank or not.
     - With a preconditioner, the sums ``sum u u'`` of products of columns, of rows u of norm 1 at most, are one more
       Gaussian release before them, of scale s. Each release is at weights that only earlier ones decide, so that the
       squares of moves over scales add up to mu^2. Let t be the scale of a sum of gradients ``d u'``, where d is the
@@ -242,10 +242,11 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     formed. The linear model has the intercept as the weight of a constant feature of 0.3 `max_norm` (or, without it,
     0.3 `max_grad_norm`), a network has a constant feature of 1 in each layer.
 
-    A linear model descends on a logistic or softmax loss whose derivative p - e_y by the scores is clipped to
-    sqrt(1 - 1/K) for K classes, its norm where all are as likely: so C is that times the norm of a row. Rows that the
-    model gets wrong pull no harder than at the start, and a score stands for the probability at which the pulls of all
-    classes cancel, ``q_y ~ p_y max(1, |p - e_y| / sqrt(1 - 1/K))``, which is what `predict_proba` returns.
+    A linear model descends on a logistic or softmax loss, whose derivative by the scores is p - e_y. For K classes it
+    is clipped to sqrt(1 - 1/K), its norm if all are equally likely. So C is that times the norm of a row. Two classes
+    share one score; then the derivative is clipped to 1/2, and C is 1/2 times the norm of a row. Rows that the model
+    gets wrong pull no harder than at the start, and a score stands for the probability at which the pulls of all
+    classes cancel, which `predict_proba` returns: ``q_y ~ p_y max(1, |p - e_y| / sqrt(1 - 1/K))``.
 
     Rows in float32 have their gradients computed in float32, which is faster, and the norms of these in float64. Sums
     of batches of up to some hundred dense rows are in float32 too: what it may round off is added to the noise, less
@@ -374,7 +375,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped to it. Partitions of a dask collection are computed anew at
+            Rows. Those of norm above `max_norm` are clipped to it. Partitions of a dask collection are computed anew at
             each step of a linear model, on the scheduler in use, and gradients are summed where they lie.
         y : array-like of shape (n_samples,), or a dask collection beside one
             Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of

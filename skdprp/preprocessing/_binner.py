@@ -72,10 +72,10 @@ class PublicBinner(PythonNumbersMixin, DataIndependentTransformer):
 
     Notes
     -----
-    How many values lie in a bin is private, and nothing tells it. One-hot rows have as many entries as there are
+    How many values lie in a bin is private, and nothing reveals it. One-hot rows have as many entries as there are
     columns, and sparse rows are made dense on the way: a zero has a bin like any other value.
 
-    Of a dask collection `fit` computes nothing, and `transform` returns a lazy dask array.
+    For a dask collection `fit` computes nothing, and `transform` returns a lazy dask array.
 
     Examples
     --------

@@ -36,14 +36,14 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     ----------
     n_bins : int, default=20
         Largest number of bins of a column of numbers, as equally filled as noise lets them be. Fewer are used where
-        noise would decide where they begin, and where one value fills several. A column with bounds that noise
-        would leave fewer than 5 has as many bins of equal width instead.
+        noise would decide where they begin, and where one value fills several. If noise would leave fewer than 5 bins
+        in a column with bounds, the column gets `n_bins` bins of equal width instead.
     bounds : tuple (low, high), dict or None, default=None
         Least and largest value of all columns of numbers, or of some by their names: public, never read from the data.
         None takes numbers of any size, see :class:`~skdprp.DPHistograms`.
     categories : dict, list of names or None, default=None
         Categories by the names of their columns, as lists that do not come from the data, which costs nothing; or None
-        in the place of a list, for those that are frequent. A list names columns of categories without listing any. Of
+        in the place of a list, for those that are frequent. A list names columns of categories without listing any. In
         a dataframe, columns that hold no numbers are categories in any case.
     max_categories : int, default=20
         Largest number of categories that have a bin of their own in a column where they are not listed: the most
@@ -86,7 +86,7 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     threshold_ : float
         What the noisy count of a category has to exceed for it to have a bin; infinite where all are listed.
     guarantee_ : PrivacyGuarantee
-        What holds of this release.
+        The guarantee of this fit.
     n_features_in_ : int
         Number of columns seen in fit.
     feature_names_in_ : ndarray of str

@@ -23,8 +23,8 @@ class DPScaler(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     Parameters
     ----------
     quantiles : tuple (low, high), default=(0.01, 0.99)
-        Levels of the quantiles between which values lie that are not clipped; or the nearest levels that noise tells
-        from the ends.
+        Levels of two quantiles: values between them are not clipped. A level so close to 0 or 1 that the noise hides
+        the difference is replaced by the nearest level that can be distinguished from that end.
     feature_range : tuple (low, high), default=(-0.5, 0.5)
         Where the range goes, as of :class:`~skdprp.PublicScaler`.
     bounds : tuple (low, high), dict or None, default=None
@@ -57,7 +57,7 @@ class DPScaler(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     threshold_ : float
         Infinite: there are no categories.
     guarantee_ : PrivacyGuarantee
-        What holds of this release.
+        The guarantee of this fit.
     n_features_in_ : int
         Number of columns seen in fit.
     feature_names_in_ : ndarray of str

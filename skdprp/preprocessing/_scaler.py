@@ -61,10 +61,10 @@ class PublicScaler(DataIndependentTransformer):
 
     Notes
     -----
-    How many values lie outside of the bounds is private, and nothing tells it. Missing values are refused, unless
+    How many values lie outside of the bounds is private, and nothing reveals it. Missing values are refused, unless
     `fill` says what stands for them. Where it matters that they were missing, use bins, or a column that says so.
 
-    Of a dask collection `fit` computes nothing, and `transform` returns a lazy dask array. To compute that again gives
+    For a dask collection `fit` computes nothing, and `transform` returns a lazy dask array. To compute that again gives
     the same rows again: it is no release.
 
     Sparse rows are taken where zeros stay zero: if bounds and range are symmetric, or both start at zero. Arithmetic is

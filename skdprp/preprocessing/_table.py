@@ -79,7 +79,8 @@ def make_table_preprocessor(
         Number of bins of equal width between bounds, and the largest number of those that are found.
     fill : "middle", number or dict, default="middle"
         What stands for missing values of scaled columns: the middle of the bounds, or a number within them for all
-        columns or by the names of some. Missing values of other columns have a bin of their own.
+        columns or by the names of some. Missing values of columns with bins have a bin of their own, see
+        :class:`~skdprp.DPBinner` for bins that are found privately; those of listed categories are 0 in all columns.
     sparse_output : bool, default=True
         Whether rows may be sparse: models then take a tenth of the time and the memory where columns are bins. They are
         with an `epsilon`, and otherwise if at most three in ten of their entries can be other than 0; not beside scaled
@@ -90,14 +91,16 @@ def make_table_preprocessor(
     -------
     Pipeline
         Three steps. ``table`` refuses tables with other columns; ``columns`` is a ColumnTransformer; ``norm`` brings
-        each row to norm 1. If all columns are scaled, there is no ``norm``: a ``max_norm`` of 1 is then 0.35 of the
-        norm of the longest row within bounds, or that of a row with one column at its bound, if that is more.
+        each row to norm 1. If all columns are scaled numbers, there is no ``norm``, and rows differ in norm. The scale
+        is such that a norm of 1 is the larger of two norms: 0.35 times the largest that is possible within the bounds,
+        and that of a row with one column at its bound and all others in the middle. A model with ``max_norm=1`` clips
+        rows of larger norm.
 
     Raises
     ------
     ValueError
         If a column is named twice, or nothing is given at all; in `fit`, if the columns of the table do not fit, in one
-        message with all of them. It tells of names and types, which are public, and of no value.
+        message with all of them. It names columns and types, which are public, and no value.
 
     See Also
     --------

@@ -24,7 +24,7 @@ class SavedModel:
     Parameters
     ----------
     guarantees : dict of str to PrivacyGuarantee
-        What holds of each of its private steps, by their paths; "" is the model itself. Of two with one path,
+        The guarantee of each of its private steps, by their paths; "" is the model itself. If two have the same path,
         one is "path (2)".
     description : str
         Description by the person who saved it; nothing checks that.

@@ -38,7 +38,7 @@ class Release:
     sketches : ndarray of shape (n_samples, n_features_out)
         The sketches.
     guarantee : PrivacyGuarantee
-        What holds of their release.
+        The guarantee of their release.
     estimator : estimator
         A sketch with the same projection and parameters, ready to `transform` queries, with noise of their own. It
         has no `random_state`: fitted again, it would draw another projection.

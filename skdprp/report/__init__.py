@@ -56,8 +56,8 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
         Labels or targets beside `X`, of which the number of targets is used, and where models list no `classes` the
         number of classes: then they are those of all `n_samples` rows.
     groups : array-like of shape (n_samples,) or None, default=None
-        The person of each row of `X`, where each step that takes `groups` will be given them: it is priced for one
-        person, of all of which only the number is used.
+        The person of each row of `X`, where each step that takes `groups` will be given them: its guarantee is then for
+        one person. Only the number of persons is used.
     n_samples : int or None, default=None
         Number of rows at the fit, where `X` has a few of them only.
     ledger : PrivacyLedger or None, default=None
@@ -73,7 +73,8 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     Raises
     ------
     TypeError
-        If `estimator` is neither an estimator nor a dictionary, or a private step has no price before a fit.
+        If `estimator` is neither an estimator nor a dictionary, or the guarantee of a private step cannot be computed
+        before a fit.
     NotFittedError
         If a private step was not fitted, and there is no `X`.
     ValueError
@@ -83,8 +84,8 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     -----
     **Before a fit**, with `X`, a clone is calibrated as that fit would calibrate it, and the total is what the fit will
     cost. A few rows pass through the steps before the models, which shows how many columns there will be; the noise of
-    this trial is thrown away. A GridSearchCV has no price before its fit. Nor has an estimator that is calibrated by
-    more than the shape of the rows.
+    this trial is thrown away. The guarantee of a GridSearchCV cannot be computed before its fit, nor that of an
+    estimator that is calibrated by more than the shape of the rows.
 
     **Steps after a private sketch** are post-processing and cost nothing. They may learn from labels, which a sketch
     does not protect. There are two exceptions. An estimator that was fitted earlier may have seen the rows, if it is
@@ -165,7 +166,7 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     >>> report.not_covered
     ('standardscaler learns from the rows without noise',)
 
-    What a fit to a million rows like these will cost, before it is paid:
+    What a fit to a million rows like these will cost, before it is spent:
 
     >>> model = AMPClassifier(delta=1e-6, classes=[0, 1])
     >>> plan = privacy_report(model, X[:5], n_samples=1_000_000)

@@ -30,7 +30,7 @@ class ReportedStep:
     remark : str, default=""
         Why, or what else to know.
     guarantee : PrivacyGuarantee or None, default=None
-        What holds of one release of a private step.
+        The guarantee of one release of a private step.
     releases : int, default=0
         How many such releases one row is in; 0 if that is not known.
     calls : int, default=0

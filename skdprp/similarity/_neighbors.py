@@ -73,9 +73,9 @@ def _largest_products(rows, queries, n_neighbors):
 class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     """Find the released rows nearest to plain queries, like :class:`sklearn.neighbors.NearestNeighbors`.
 
-    A plain query is a row itself, and no sketch: one that is the searcher's own needs no noise. It is compared with
-    what the released numbers or bits say of the rows' projections: their posterior means, given how the noise is
-    distributed and how each component is, which the released rows tell. Searching costs no privacy.
+    A plain query is a row itself, not a sketch. It needs no noise, because it belongs to the searcher. It is compared
+    with the posterior means of the rows' projections. These follow from the released numbers or bits, the distribution
+    of the noise, and that of each component, which is estimated from the released rows. Searching costs no privacy.
 
     Parameters
     ----------
@@ -109,20 +109,21 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     deviation of what one coordinate that changes by `max_change` may move. A component that no feature reaches does not
     count.
 
-    Bits say on which side of 0 a component is. Of dense rows, subtract the middles of the columns' bounds before the
-    sketch: where each component has about one feature and 0 is near an end of its bounds, bits say little, and
+    Bits say on which side of 0 a component is. If rows are dense, subtract the middles of the columns' bounds before
+    the sketch: where each component has about one feature and 0 is near an end of its bounds, bits say little, and
     :class:`HammingNeighbors` with sketches of the queries may find more.
 
-    Posterior means find little where each row is large in few components of its own, as short texts are, and the noise
-    hides them: they leave of a row what is common to all, and its few largest numbers. So 200 rows are drawn from the
-    densities, given noise, and looked up among the released rows. If they are found at later places by posterior means
-    than by released numbers, the released numbers are taken. The numbers of each row are divided by the root of the
-    posterior mean of its squared norm, because the norm of the numbers themselves is mostly noise.
+    Short texts are large in only a few components, and each text in other ones. If the noise hides these, posterior
+    means keep of a row only what is common to all rows and its few largest numbers, and they find little. So for
+    released numbers `fit` draws 200 rows from the estimated densities, adds noise, and searches for them among the
+    released rows. If posterior means find them at later places than released numbers do, the search uses the released
+    numbers. The numbers of each row are divided by the root of the posterior mean of its squared norm, because the norm
+    of the numbers themselves is mostly noise.
 
     The distance is 1 minus the cosine of a query's projection and the posterior means; or, where released numbers are
-    taken, 1 minus the inner product of the projection over its norm and these numbers, all made so much smaller that no
-    row is longer than 1. That is a score to rank by, and no estimate of the rows' own cosine: see :func:`cosines` for
-    that. A query of zeros has the distance 1 to all rows.
+    taken, 1 minus the inner product of the projection over its norm and these numbers, all divided by the largest norm
+    of a row. That is a score to rank by, and no estimate of the rows' own cosine: see :func:`cosines` for that. A query
+    of zeros has the distance 1 to all rows.
 
     Never pass sketches as queries: they would be projected once more. Bits are recognised and refused. Numbers cannot
     be told from plain rows if the sketch has as many components as features, and find nothing. To search the released

@@ -167,7 +167,7 @@ class DPRandomProjection(AdditiveSketch):
 
     See Also
     --------
-    DPOPORP : As little noise or less but of a few features, far less if Laplace, and much faster.
+    DPOPORP : At most as much noise, except with only a few features; far less with Laplace noise; and much faster.
     DPSignRP : Releases one bit for each component.
 
     Notes

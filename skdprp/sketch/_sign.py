@@ -226,7 +226,7 @@ def _loss_of_bits(n_bits, flip_epsilon):
 class DPSignRP(FlippedSignSketch):
     """Release randomly flipped signs of a random projection of each row.
 
-    Signs tell most when the features are centred: take public constants off first.
+    Signs say most when the features are centred: subtract public constants first.
 
     Parameters
     ----------
@@ -242,8 +242,8 @@ class DPSignRP(FlippedSignSketch):
         Size beta of the change that is covered; how well it is hidden, `epsilon` says. A public choice, never read from
         the data.
     adjacency : {"coordinate", "l1"}, default="l1"
-        Which distance; "coordinate" is for one coordinate that changes by `max_change`. It needs fewer flips where W is
-        very sparse and the method one of levels, for it reaches few bits.
+        Which distance; "coordinate" is for one coordinate that changes by `max_change`. With a very sparse W and the
+        method "smooth" or "rr", "coordinate" needs fewer flips, because a change of one coordinate reaches few bits.
     method : {"smooth", "rr", "laplace"}, default="smooth"
         "smooth" flips a sign less often the more changes its projection is away from zero, counted up to the next whole
         one; "rr" (randomised response) flips all alike. "laplace" flips a sign as often as Laplace noise would, by the
@@ -441,9 +441,10 @@ class DPSignRP(FlippedSignSketch):
 class DPSignOPORP(FlippedSignSketch):
     """Release randomly flipped signs of one permutation and one random projection of each row.
 
-    A change of one coordinate moves one bin only, so that each bit may use the whole epsilon. So it may where changes
-    spread over many bins (``adjacency="l1"``), by flips that pay for how far each bin moves. Signs tell most when the
-    features are centred: take public constants off first.
+    A change of one coordinate moves one bin only, so that each bit may use the whole epsilon. With ``adjacency="l1"`` a
+    change may spread over many bins. The flips are then drawn in another way: the privacy loss of a bit is at most how
+    far its bin moves, divided by `flip_scale_`, and so the losses of all bits add up to at most epsilon. Signs say most
+    when the features are centred: subtract public constants first.
 
     The bit of an empty bin, whose features are all zero in a row, is random. Where rows have zeros and epsilon is not
     small, repeat (`n_repeats`): t sketches of k / t bits have bins that hold t times as many features.
@@ -460,7 +461,7 @@ class DPSignOPORP(FlippedSignSketch):
     adjacency : {"coordinate", "l1", "l2"}, default="coordinate"
         Which distance. With "coordinate" one coordinate may change by `max_change`; rows that differ in several
         coordinates by this much in all are **not** covered. "l1" and "l2" cover them; "l2" has sqrt(n_features) times
-        the flips.
+        the `flip_scale_` of "l1".
     method : {"auto", "smooth", "rr", "laplace"}, default="auto"
         "smooth" flips a sign less often the more changes its projection is away from zero, counted up to the next whole
         one; "rr" (randomised response) flips all alike. Both are for one coordinate. "laplace" flips a sign as often as

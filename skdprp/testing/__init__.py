@@ -98,8 +98,8 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       hide together?
     - **Audits** of one or a few pairs of neighbours: `neighbours`, or those described there.
 
-    The replays, scales and moves are compared where all noise is drawn by this library. Of other noise, only what comes
-    out of several calls is compared, and neither its scale nor its sensitivity. Of bits, nothing is replayed.
+    The replays, scales and moves are compared where all noise is drawn by this library. For other noise, only what
+    comes out of several calls is compared, and neither its scale nor its sensitivity. For bits, nothing is replayed.
 
     Examples
     --------
