@@ -179,7 +179,10 @@ class Limit:
         if guarantee.definition == Definition.DP and guarantee.adjacency and guarantee.adjacency.is_distance:
             cure = f" A limit for such releases: {LIMIT_FOR_SKETCHES}."
         elif self.unit == Unit.PERSON:
-            cure = " Give groups to the fit, and to its plan, privacy_report(model, X, y, groups=...)."
+            cure = (
+                " Give groups to the fit, and to its plan, privacy_report(model, X, y, groups=...). Private bins take "
+                "none: give bounds, edges or categories of the columns in their place."
+            )
         return f"with {guarantee!r} it says nothing of the neighbours of the limit, {self.guarantee!r}.{cure}"
 
     def _rows_of(self, entry):

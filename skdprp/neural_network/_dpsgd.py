@@ -97,12 +97,11 @@ def _n_changed(problem, plan):
 class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     r"""Private linear classifier or neural network by noisy gradient descent.
 
-    Each step adds up the gradients of the rows, clipped to a norm of at most C, adds noise to the sum, and moves the
-    weights by that:
+    Each step t adds up the gradients g_i of the rows of a batch B_t, each clipped to a norm of at most C, adds noise
+    N_t, and moves the weights w by that::
 
-    .. math::
-        \tilde g_t = \sum_{i \in B_t} g_i \min(1, C / |g_i|) + N_t, \qquad
-        w_{t+1} = w_t - \eta\, \tilde g_t / \mathrm{E}|B_t| .
+        noisy = sum(g_i * min(1, C / |g_i|) for i in B_t) + N_t
+        w = w - learning_rate * noisy / E|B_t|
 
     The batch B_t has all rows, or each with probability p, unknown to anyone. The weights are the average of those of
     the second half of the steps.
