@@ -1,12 +1,14 @@
 """Models on a table that is never whole in memory, on a dask cluster of two processes, one of which is killed.
 
 Run ``python benchmarks/bench_streaming_models.py``. It first writes the table to a folder, part by part. Models of one
-pass are fitted on all of it, those of many on ``--iterative`` gigabytes; each is scaled, fitted and predicted. A row of
-the table has the seconds of the fit, those beside a plain sum of the columns, the same of processor time, which others
-on the machine change less, and the peak memory of each process so far. With ``--cold`` both read files that the system
-does not hold in memory, with ``--rate`` no worker gets more than so many gigabytes in a second. While AMPClassifier is
-fitted, a worker is killed. At the end coefficients are compared with those of the fit in memory of a tenth of these,
-four parts at least, under equal noise. It fails if a process passes ``--peak``.
+pass are fitted on all of it, those of many on ``--iterative`` gigabytes; each is scaled, fitted and predicted. A row
+of the table has the seconds of the fit, those beside a plain sum of the columns, the same of processor time, which
+others on the machine change less, and the peak memory of each process so far. With ``--cold`` both read files that the
+system does not hold in memory, with ``--rate`` no worker gets more than so many gigabytes in a second; with more
+``--threads`` a worker reads one part while it computes with another. DPRidge is also fitted without a scaler before
+it, which makes a copy of the rows. While AMPClassifier is fitted, a worker is killed. At the end coefficients are
+compared with those of the fit in memory of a tenth of these, four parts at least, under equal noise. It fails if a
+process passes ``--peak``.
 """
 
 import argparse
@@ -108,13 +110,20 @@ def main():
     parser.add_argument("--peak", type=float, default=2.0, help="gigabytes of a process above which the run fails")
     parser.add_argument("--cold", action="store_true", help="read from disk in each fit")
     parser.add_argument("--rate", type=float, default=np.inf, help="gigabytes a second that each worker reads at most")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
+    parser.add_argument("--only", help="a model's name, of which alone there is a row")
     parser.add_argument("--folder", help="an existing one that the table is written to; by default a temporary one")
     options = parser.parse_args()
     measure.describe_machine()
     n_columns = options.features + 1
     n_rows = int(options.part * 1e9 / n_columns / 8)
     n_parts, n_iterative = (max(1, round(size / options.part)) for size in (options.gigabytes, options.iterative))
-    cluster = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": "CRITICAL"}
+    cluster = {
+        "n_workers": 2,
+        "threads_per_worker": options.threads,
+        "dashboard_address": ":0",
+        "silence_logs": "CRITICAL",
+    }
     with (
         tempfile.TemporaryDirectory(dir=options.folder) as name,
         LocalCluster(**cluster) as local,
@@ -130,6 +139,7 @@ def main():
         scaler = PublicScaler((0, HIGH))
         known = {"epsilon": 1.0, "delta": 1e-9}
         models = [
+            (DPRidge(max_norm=2.5 * HIGH, target_bounds=(0, 1), **known), n_parts),
             (DPHistograms(bounds=(-0.5, 0.5), **known), n_parts),
             (DPPCA(5, max_norm=2.5, **known), n_parts),
             (DPRidge(max_norm=2.5, target_bounds=(0, 1), **known), n_parts),
@@ -138,12 +148,16 @@ def main():
             (DPSGDClassifier(max_norm=2.5, classes=[0, 1], **known), n_iterative),
         ]
         for model, number in models:
+            is_alone = model is models[0][0]
+            if options.only not in (None, type(model).__name__):
+                continue
             X, y = lazy_table(paths[:number], n_rows, n_columns, options.rate)
             forget(paths if options.cold else [])
             at_first = processor_seconds(client)
             _, plain = timed(X.sum(axis=0).compute)
             processor_plain = processor_seconds(client) - at_first
-            n_before, pipeline = len(ledger.entries), make_pipeline(scaler, model)
+            n_before = len(ledger.entries)
+            pipeline = make_pipeline(*[] if is_alone else [scaler], model)
             forget(paths if options.cold else [])
             killer = kill_later(client, 1.5 * plain) if isinstance(model, AMPClassifier) else None
             at_first = processor_seconds(client)
@@ -157,7 +171,7 @@ def main():
             elif hasattr(model, "transform"):
                 _, predicted = timed(pipeline.transform(X).sum(axis=0).compute)
             row(
-                type(model).__name__ + is_killed,
+                type(model).__name__ + ", not scaled" * is_alone + is_killed,
                 X.nbytes / 1e9,
                 round(seconds),
                 seconds / plain,
@@ -172,7 +186,7 @@ def main():
         tenth = paths[: max(4, n_iterative // 10)]
         X, y = lazy_table(tenth, n_rows, n_columns, options.rate)
         in_memory = scaler.fit(X[:1]).transform(X.compute()), y.compute()
-        for model, _ in models[2:]:
+        for model, _ in models[3:]:
             fits = []
             for data in ((scaler.transform(X), y), in_memory):
                 with reproducible_noise(0):
