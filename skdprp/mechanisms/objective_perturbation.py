@@ -129,19 +129,20 @@ def objective_perturbation_profile(
     """
     shift, total_log_det = float(np.sqrt(n_outputs)) * lipschitz / scale, n_outputs * log_det
     beside = hypot(release_shift, count_shift)
-    if rows_that_differ(adjacency) == 1:
+    if rows_that_differ(adjacency) == 1:  # "One row added"; one problem also "Near epsilon = 0"
         added = _gaussian_delta(epsilon - total_log_det, shift, beside)
         alone = n_outputs == 1 and epsilon >= 0
         return min(added, _one_row_removed(0.0, shift, beside)) if alone else added
     if n_outputs > 1:  # through the data set without the row, each half with its log-determinants
         chained = _gaussian_delta(epsilon - 2 * total_log_det, 2 * shift, release_shift, 2 * count_shift)
         return float(min(1.0, np.exp(total_log_det) * chained))
-    left, half = epsilon - log_det - shift**2, hypot(release_shift / 2, count_shift)
+    twice_epsilon1, half = epsilon - log_det - shift**2, hypot(release_shift / 2, count_shift)
     delta = 1.0  # where the log-determinant leaves nothing; the bound near epsilon = 0 does without
-    if left >= 0:  # twice epsilon1, the first part of the split
-        delta = _gaussian_delta(epsilon - log_det, 2 * shift, beside) + _probability_beyond(left, beside)
-    if epsilon >= 0 and delta > _gaussian_delta(0.0, shift, half):  # the other bound is no less than that
-        removed = partial(_one_row_removed, shift=shift, release_shift=half)
+    if twice_epsilon1 >= 0:  # "One row replaced"
+        delta = _gaussian_delta(epsilon - log_det, 2 * shift, beside) + _probability_beyond(twice_epsilon1, beside)
+    # "Near epsilon = 0", with half of the release and all of the count on either side; skipped if it cannot be less.
+    if epsilon >= 0 and delta > _gaussian_delta(0.0, shift, half):
+        removed = partial(_one_row_removed, shift=shift, beside=half)
         delta = min(delta, _without_row(epsilon, (shift**2 + half**2) / 2, removed, removed))
     return float(min(1.0, delta))
 
@@ -151,9 +152,9 @@ def _gaussian_delta(epsilon, *shifts):
     return gaussian_profile(epsilon, scale=1.0, sensitivity=hypot(*shifts))
 
 
-def _one_row_removed(epsilon, shift, release_shift):
-    """Bound on the profile of one row removed, which pays no log-determinant."""
-    return _gaussian_delta(epsilon, shift, release_shift) + _gaussian_delta(epsilon, release_shift)
+def _one_row_removed(epsilon, shift, beside):
+    """Bound on the profile of one row removed, which pays no log-determinant, with Gaussian releases beside it."""
+    return _gaussian_delta(epsilon, shift, beside) + _gaussian_delta(epsilon, beside)
 
 
 def _without_row(epsilon, half_square, first, last):
