@@ -69,6 +69,7 @@ class ObjectiveNoise:
 class Plan:
     """What is fixed before the final calibration: kind of noise, penalty and shift of the release, by public facts.
 
+    `shift` is how far apart two released points of one minimiser may be, in units of the noise of the release.
     `noise` is the standard deviation of a coordinate of the linear term, if it were all noise there is in weights, for
     rows of which `_usual_curvature` holds.
     """
@@ -340,7 +341,8 @@ class AMPClassifier(PrivateLinearClassifier):
         if problem.multinomial and kind == "gaussian":
             facts |= {"n_classes": problem.n_classes, "max_norm": problem.row_norm}
             return softmax_perturbation_profile, softmax_perturbation_scale, facts
-        # The sensitivity: one row, which is clipped to `max_norm`, moves the gradient of an objective by this at most.
+        # The sensitivity: one row, clipped and with its constant feature, adds this to the gradient of an objective at
+        # most. A row that is replaced counts twice, in the profile.
         facts |= {"lipschitz": problem.lipschitz, **(count.profile_argument if count else {})}
         if kind == "gaussian":
             facts["n_outputs"] = problem.n_outputs

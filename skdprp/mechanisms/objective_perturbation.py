@@ -472,7 +472,11 @@ def product_perturbation_scale(
     release_shift=0.0,
     count_epsilon=0.0,
 ):
-    """Calibrate the noise of :func:`product_perturbation_profile`, rounding to the private side."""
+    """Calibrate the noise of :func:`product_perturbation_profile`, rounding to the private side.
+
+    At most, for a row replaced, the scale is ``2 lipschitz / (epsilon - log_det - d release_shift -
+    release_shift^2 / 2 - count_epsilon)``, d = `RELEASE_DEVIATIONS`: `delta` makes it less.
+    """
     _require_room(epsilon, log_det + RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2 + count_epsilon)
     return calibrated(
         lambda scale: product_perturbation_profile(
