@@ -88,7 +88,7 @@ def _assert_others_are_as_they_were(steps, tables):
         model = make_pipeline(steps, AMPClassifier(**_MODEL))
         with suppress(TypeError, ValueError):  # what is refused releases nothing
             totals.append(privacy_report(model, table, y).total)
-            others.append(np.asarray(model[:-1].fit_transform(table))[1:])
+            others.append(dense(model[:-1].fit_transform(table))[1:])
     if isinstance(tables[0], list):  # whose numbers have no type of their own
         said = "for a list, the type of its numpy array"
         assert all(total is None or said in " ".join(total.assumptions) for total in totals)
@@ -717,7 +717,7 @@ def test_one_missing_category_changes_neither_names_nor_other_rows(given, catego
         again = type(given)("a", values, dtype=given.dtype) if frame is polars.DataFrame else None
         table = frame({"a": pd.Series(values, dtype=given.dtype) if again is None else again})
         preprocessor = make_table_preprocessor(categories={"a": categories}).fit(table)
-        seen.append((list(preprocessor.get_feature_names_out()), preprocessor.transform(table)[1:].tolist()))
+        seen.append((list(preprocessor.get_feature_names_out()), dense(preprocessor.transform(table))[1:].tolist()))
     assert seen[0] == seen[1]
 
 
@@ -969,7 +969,7 @@ def test_one_row_of_a_table_decides_no_number_and_no_type_of_others(seed):
         tables[1] = pd.concat([tables[1].iloc[:1], tables[0].iloc[1:]], ignore_index=True).astype(tables[0].dtypes)
         for form in (pd.DataFrame, polars.from_pandas):
             columns = make_table_preprocessor(**known, numbers=str(rng.choice(["bins", "scaled"])))
-            one, other = (columns.fit(form(table)).transform(form(table)) for table in tables)
+            one, other = (dense(columns.fit(form(table)).transform(form(table))) for table in tables)
             assert one.dtype == other.dtype
             assert np.array_equal(one[1:], other[1:])
             n_compared += 1
@@ -1003,7 +1003,7 @@ def test_one_answer_moves_prepared_rows_no_further_than_the_table_of_changes_say
             bounds, edges=edges, categories=listed | loose, n_bins=int(rng.integers(1, 9))
         )
         n_sure = len(bounds) + len(edges) + len(listed)
-        moved = np.abs(columns.fit_transform(table) - columns.transform(other))
+        moved = np.abs(dense(columns.fit_transform(table)) - dense(columns.transform(other)))
         assert moved.sum(axis=1).max() <= 2 / n_sure**0.5 * (1 + 1e-12)
         assert np.sqrt((moved**2).sum(axis=1)).max() <= (2 / n_sure) ** 0.5 * (1 + 1e-12)
 
@@ -1074,7 +1074,7 @@ def test_no_cell_of_a_table_of_the_same_types_changes_the_other_rows_that_come_o
         for first in (rows[0], draw.choice(cells)):
             try:
                 table = pd.DataFrame({"x": pd.Series([first, *rows[1:]], dtype=dtype)})
-                seen.append(preprocessor.fit_transform(table)[1:])
+                seen.append(dense(preprocessor.fit_transform(table))[1:])
             except (TypeError, ValueError) as error:
                 assert "zq7x" not in f"{error} {error.__cause__} {error.__context__}"
                 break
@@ -1222,7 +1222,7 @@ def test_one_cell_of_a_table_changes_no_other_prepared_row(kind, numbers):
     for age, pay, town, flag in ((5.0, 2, "a", 1), (None, None, None, None), (1e300, -5, "c", 7)):
         table = pd.DataFrame({"age": [30.1, None, age], "town": pd.Series(["a", "zz", town]).astype(kind)})
         table["pay"], table["flag"] = (pd.Series(cells, dtype="Int64") for cells in ([2**53 + 1, 0, pay], [0, 1, flag]))
-        prepared.append(preprocessor.fit_transform(table))
+        prepared.append(dense(preprocessor.fit_transform(table)))
     assert all(np.array_equal(prepared[0][:2], other[:2]) for other in prepared[1:])
 
 

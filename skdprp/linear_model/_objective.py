@@ -577,6 +577,7 @@ def _balanced_shift(kind, epsilon, delta, ratio, least):
     grows by ``1 / (1 - d shift / epsilon)``: about ``1 + 2 d shift / epsilon + (ratio / shift)^2`` is least. Neither
     takes more than half.
     """
+    ratio = ratio if np.isfinite(ratio) else 0.0  # of a penalty that no noise goes with, which is refused later
     if kind == "gaussian":
         mu = 1 / gaussian_scale(epsilon, delta)
         shift = float(np.clip(np.sqrt(ratio * mu), least, mu / 2))
