@@ -89,7 +89,7 @@ def test_whatever_the_pieces_the_fit_is_that_in_memory(model, labels, silenced_n
         pieces["file"] = ReadAnew(tmp_path / "table.npy")
     fits = {name: clone(model).fit_chunks(chunks) for name, chunks in pieces.items()}
     fits["dask array"] = clone(model).fit(da.from_array(X, chunks=(300, 3)), da.from_array(y, chunks=270))
-    fits["many partitions"] = clone(model).fit(da.from_array(X, chunks=(12, 4)), da.from_array(y, chunks=12))
+    fits["many partitions"] = clone(model).fit(da.from_array(X, chunks=(60, 4)), da.from_array(y, chunks=60))
     fits["dask frame"] = clone(model).fit(frame[list("abcd")], frame["y"])
     for name, fit in fits.items():
         np.testing.assert_allclose(fit.coef_, expected.coef_, err_msg=name, **CLOSE)
