@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 from profiles import assert_bounds, loss_of, precise_gaussian_profile
-from scipy import stats
+from scipy import signal, stats
 from scipy.special import ndtr
 
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss, WeightedLoss
@@ -539,6 +539,44 @@ def test_release_beside_product_noise_takes_twenty_deviations(epsilon, adjacency
     assert product_perturbation_profile(epsilon, release_shift=shift, **known) >= product_perturbation_profile(
         epsilon, **known
     )
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("noise", ["gaussian", "product"])
+def test_no_density_of_what_is_released_exceeds_the_bound_at_any_shift(noise, adjacency, seed):
+    """One weight; the solver stops on one side of the minimum of a table, and on the other of its neighbour's."""
+    rng = np.random.default_rng(seed)
+    loss = (LogisticLoss(), CappedLogisticLoss())[seed % 2]
+    penalty, scale = 10 ** rng.uniform(-0.3, 1), 10 ** rng.uniform(-0.2, 0.8)
+    # Of product noise 20 times the shift is paid.
+    shift, deviation = (
+        10 ** (rng.uniform(-2, 0) - 1.3 * (noise == "product")),
+        10 ** rng.uniform(-1.5, 0) * scale / penalty,
+    )
+    others = [(rng.uniform(-1, 1), rng.choice([-1.0, 1.0])) for _ in range(2)]
+    reach = (40 if noise == "product" else 12) * scale / penalty + 3 / penalty + 12 * deviation
+    edges = np.linspace(-reach, reach, 2**15)
+    cell, law = edges[1] - edges[0], stats.norm(scale=scale) if noise == "gaussian" else stats.laplace(scale=scale)
+    places = edges[:-1] + cell / 2
+
+    def released(rows, off):
+        slopes = penalty * edges + sum(x * loss.gradient(label, edges * x) for x, label in rows)
+        masses = -np.diff(law.cdf(-slopes))  # of weights, which the linear term is a decreasing function of
+        return signal.fftconvolve(masses, stats.norm.pdf(places - off, scale=deviation) * cell, "same")
+
+    one = released([*others, (1.0, 1.0)], shift * deviation / 2)
+    rows = [*others, (1.0, -1.0)] if adjacency == "replace_one" else others
+    two = released(rows, -shift * deviation / 2)
+    assert one.sum() == pytest.approx(1, abs=1e-6) and two.sum() == pytest.approx(1, abs=1e-6)
+    known = {"scale": scale, "lipschitz": loss.lipschitz, "adjacency": adjacency, "release_shift": shift}
+    known["log_det"] = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+    profile = objective_perturbation_profile
+    if noise == "product":
+        profile = partial(product_perturbation_profile, n_dims=1)
+    for epsilon in (0.1, 0.3, 1.0, 2.0):
+        for first, second in ((one, two), (two, one)):
+            assert np.maximum(first - np.exp(epsilon) * second, 0).sum() <= profile(epsilon, **known) + 1e-9
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2, 0.5])
