@@ -32,7 +32,7 @@ def check_is_not_searched(estimator, name):
     """Refuse a parameter that a search on the way to it sets, at whatever it is varied to."""
     parts = name.split("__")
     for depth, holder in enumerate(holders_of(estimator, name), start=1):
-        if hasattr(holder, "calibrate_for"):
+        if hasattr(holder, "_calibrate_for"):
             raise ValueError(f"{name} is a ratio of what a private search sets: vary the epsilon of the search.")
         grids = getattr(holder, "param_grid", None) or getattr(holder, "param_distributions", None) or {}
         searched = set().union(*([grids] if isinstance(grids, Mapping) else grids))

@@ -176,7 +176,7 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
     private = _private_parts(estimator)
     path, step = next(iter(private.items()), ("", None))
     if len(private) == 1 and not hasattr(step, "_calibration_of"):
-        if hasattr(step, "calibrate_for") and delta is None:  # a search, and no sketch
+        if hasattr(step, "_calibrate_for") and delta is None:  # a search, and no sketch
             delta = PublicFacts.of(X, y, n_samples).default_delta
         prefix = f"{path}__" if path else ""
         params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})

@@ -475,7 +475,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         dtype = FLOATS if takes_numbers else None  # others may take categories
         return {"accept_sparse": True, "dtype": dtype, "ensure_all_finite": "allow-nan" if takes_nan else True}
 
-    def calibrate_for(self, facts):
+    def _calibrate_for(self, facts):
         """What `fit` would fix for rows of which these facts are public: nothing is spent."""
         model = snapshot(self)
         model.classes = model._listed_classes()

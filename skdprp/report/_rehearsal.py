@@ -230,7 +230,7 @@ def own_parts(thing):
             yield from own_parts(one)
     elif hasattr(thing, "get_params") and not isinstance(thing, type | FrozenEstimator):
         yield thing
-        if not (is_of_library(thing) and hasattr(thing, "calibrate_for")):
+        if not (is_of_library(thing) and hasattr(thing, "_calibrate_for")):
             yield from own_parts(list(thing.get_params(deep=False).values()))
 
 
@@ -264,8 +264,8 @@ def _pass_steps(model, path, facts, *, is_released=False):
     elif members := list(_members(model, facts)):
         for name, member, of_member in members:
             yield from _pass_steps(member, _joined(path, name), of_member, is_released=is_released)
-    elif is_of_library(model) and hasattr(model, "calibrate_for"):
-        yield PrivateStep(path, model, partial(model.calibrate_for, replace(facts, n_persons=0)))  # it takes no groups
+    elif is_of_library(model) and hasattr(model, "_calibrate_for"):
+        yield PrivateStep(path, model, partial(model._calibrate_for, replace(facts, n_persons=0)))  # it takes no groups
     elif hasattr(model, "transform") or (is_private(model) and get_tags(model).input_tags.categorical):
         _refuse_searches(model, is_released)
         if not is_released or is_private(model):
