@@ -318,8 +318,8 @@ def dp_r2_score(y_true, y_pred, *, target_bounds, epsilon=1.0, groups=None):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Targets of rows that the model was not fitted to, which are clipped to their bounds. One that is no number
-        counts as the middle.
+        Targets of rows that the model was not fitted to, which are clipped to their bounds. NaN, None or another cell
+        without a number counts as the middle.
     y_pred : array-like of shape (n_samples,)
         Predictions. Errors are clipped to the width of the bounds, which makes R² too high where they are larger.
     target_bounds : (float, float)
