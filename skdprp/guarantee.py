@@ -230,8 +230,9 @@ class PrivacyGuarantee:
     unit : str, default="one row"
         Whose data are protected: "one row" (or "row"), or "one person (all of its rows)" (or "person") where a fit was
         given `groups`. It does not say how much of them: the unit of a sketch is "one row", too, and `adjacency` says
-        that only a bounded change of the row is hidden. A program has to look at both. A replaced person covers a row
-        of it that is replaced, see :func:`compose`. Any other text, such as "one household", is a unit of its own.
+        that only a bounded change of the row is hidden. A program has to look at both. A guarantee for one person
+        replaced implies the same for one row replaced, see :func:`compose`. Any other text, such as "one household", is
+        a unit of its own.
     adjacency : Adjacency or None, default=None
         Which pairs of inputs it is about: with `unit`, what is hidden.
     per : {"fit", "transform"} or None, default=None
@@ -354,7 +355,7 @@ class PrivacyGuarantee:
         return as_html("Privacy", guarantee_facts(self))
 
     def covers_unit(self, unit):
-        """Whether this guarantee of its own unit implies one of another, for the same numbers.
+        """Whether this guarantee implies one for another unit, with the same numbers.
 
         Parameters
         ----------
@@ -364,8 +365,10 @@ class PrivacyGuarantee:
         Returns
         -------
         bool
-            Of the same unit, and of a row where a whole person may be replaced: to replace one row, which stays with
-            its person, is to replace the rows of that person. A row that is blank is no person that is.
+            True if both units are equal. Also true if this guarantee is for one person replaced, and `unit` is one row:
+            replacing one row, which still belongs to its person, is a special case of replacing all rows of that
+            person. False for one row if a person may be blank: making one row blank is not a special case of making a
+            whole person blank.
 
         Examples
         --------
@@ -405,9 +408,10 @@ class PrivacyGuarantee:
     def hides(self):
         """Distance within which the best guess between two rows is right with probability 3/4 at most.
 
-        In the units of the rows as they reach the release, and of the kind that `adjacency` names: what is hidden,
-        where `epsilon` says how well a change of one size is. 0 if nothing is hidden so well; None if it was not
-        stated, or neighbours are not close to each other, or the guarantee is void.
+        A distance of the kind that `adjacency` names, in the units of the rows as they reach the release. `epsilon`
+        says how well a change of the size in `adjacency` is hidden; this number says up to which size a change is
+        hidden so well that the best guess is right with probability 3/4 at most. 0 if no change is; None if it was not
+        stated, if neighbours are not defined by a distance, or if the guarantee is void.
 
         Examples
         --------
@@ -505,7 +509,8 @@ class PrivacyGuarantee:
         Raises
         ------
         ValueError
-            If the dictionary does not describe a guarantee, or says in words what is not that of its facts.
+            If the dictionary does not describe a guarantee, or if its words ("protected", "neighbours") contradict its
+            unit and adjacency.
 
         Examples
         --------
@@ -590,23 +595,24 @@ def compose(*guarantees, delta=None, disjoint=False):
         Delta at which the total is stated; None for the sum of all deltas. A larger one may give a much
         smaller epsilon, also where all deltas are 0.
     disjoint : bool, default=False
-        Whether each release has seen its own rows only, all rows of a unit among them, and which rows that
-        are does not depend on what is in them: then the total is that of the weakest release.
+        Whether no two releases have a unit in common (a row, or a person with all of its rows), and the values in a row
+        do not decide which release it is in. The total is then that of the weakest release.
 
     Returns
     -------
     PrivacyGuarantee
         The total, for the neighbours that all guarantees have in common. If some guarantees are for one person replaced
-        and others for one row replaced, the total is for one row replaced. Its `method` says how it was computed:
-        without dp-accounting by basic composition, unless there is a closed form, and for mutual information always so.
-        It says where dp-accounting (``pip install dp-accounting``) may prove a smaller epsilon.
+        and others for one row replaced, the total is for one row replaced. Its `method` says how it was computed: by a
+        closed form, if there is one; otherwise numerically with dp-accounting (``pip install dp-accounting``), and
+        without it by basic composition. `method` then says if dp-accounting may prove a smaller epsilon. The method is
+        also basic composition where nothing else proves more, and always for mutual information.
 
     Notes
     -----
     Which rows a release reads may depend on earlier releases, unless a guarantee assumes otherwise. The parameters of
-    the mechanisms may not: they must be fixed before the first release. Every total whose epsilon, profile or best
-    guess is better than the plain sums imply rests on this assumption. Deltas that include the draw of a public
-    projection are added up, for several sketches may share one.
+    the mechanisms may not: they must be fixed before the first release. This assumption is needed for every total that
+    claims more than the plain sums of epsilons and deltas: a smaller epsilon, or a better profile or best guess. Deltas
+    that include the draw of a public projection are added up, for several sketches may share one.
 
     A sketch does not know which maps its rows passed before. So neighbours at a distance are rows as they reach each
     release: behind a scaler that multiplies by 100, a change of 1 is one of 0.01 of what enters it. A total for rows as

@@ -126,8 +126,8 @@ def dp_accuracy_score(y_true, y_pred, *, epsilon=1.0, groups=None):
         If labels are a sparse matrix or lazy.
     ValueError
         If there are no rows or not as many labels as predictions, if labels are no column or times, or all are text
-        where numbers are predicted, or if epsilon is not positive, or above 100 or so, where tails that are never
-        sampled would count. Nothing is released then.
+        where numbers are predicted, or if epsilon is not positive, or so large (about 100) that the tails of the noise,
+        which the sampler does not reach, would matter. Nothing is released then.
 
     Notes
     -----
@@ -232,13 +232,15 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, log_odds=(-6.0, 6.0), epsilo
     y_true : array-like of shape (n_samples,)
         Labels of rows that the model was not fitted to.
     y_score : array-like of shape (n_samples,)
-        Probabilities of the positive class, such as ``model.predict_proba(X)[:, 1]``. What is no number counts as 0.
+        Probabilities of the positive class, such as ``model.predict_proba(X)[:, 1]``. NaN, None and other cells without
+        a number count as 0.
     pos_label : object
         The positive label; all others are negative.
     log_odds : (float, float), default=(-6.0, 6.0)
         Log odds ``log(p / (1 - p))`` between which 24 bins of equal width tell probabilities apart. If nearly all rows
         are in one or two of them, the area is about 1/2 whatever the model is, and `tie_error` is large. So give other
-        limits if you expect probabilities below .0025, or alike to within a factor of two, and do not look at the rows.
+        limits if you expect probabilities below .0025, or that all differ by less than a factor of two, and do not look
+        at the rows.
     epsilon : float, default=1.0
         Privacy loss for one row, or for one person.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -316,8 +318,8 @@ def dp_r2_score(y_true, y_pred, *, target_bounds, epsilon=1.0, groups=None):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Targets of rows that the model was not fitted to, which are clipped to their bounds. One that is no number
-        counts as the middle.
+        Targets of rows that the model was not fitted to, which are clipped to their bounds. NaN, None or another cell
+        without a number counts as the middle.
     y_pred : array-like of shape (n_samples,)
         Predictions. Errors are clipped to the width of the bounds, which makes R² too high where they are larger.
     target_bounds : (float, float)

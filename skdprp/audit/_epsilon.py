@@ -54,7 +54,8 @@ def audit_epsilon(
     confidence : float, default=0.99
         Probability with which the bound holds.
     n_trials : int, default=2000
-        Number of outputs drawn from each of `a` and `b`. No audit proves more than about log(n_trials / 10).
+        Number of outputs drawn from each of `a` and `b`. No audit proves more than about ``log(n_trials / 10)``, which
+        is 5.3 for 2000 trials.
     distinguishers : "auto", list of str, or dict of str to callable, default="auto"
         The attacks to choose from: all that apply; some of them by name; or your own scores, functions from outputs, an
         array of shape (n, n_values), to n numbers, larger for what looks more like an output of `b`.
@@ -68,7 +69,8 @@ def audit_epsilon(
         being a trial of its own. None does so for sketches of single rows.
     n_jobs : int or None, default=None
         Number of joblib jobs. Functions run in threads, because copies of a random generator in several processes would
-        draw the same noise. Seeded noise, which exists in one thread, is drawn in one job whatever this says.
+        draw the same noise. With seeded noise (:func:`~skdprp.testing.reproducible_noise`), which works in one thread
+        only, `n_jobs` is ignored.
     verbose : int, default=0
         Progress messages of joblib.
 

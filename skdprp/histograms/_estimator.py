@@ -77,8 +77,9 @@ class PrivateHistograms(
         Parameters
         ----------
         X : {array-like, sparse matrix, dataframe, dask dataframe or array} of shape (n_samples, n_features)
-            Rows. In a dataframe, columns of numbers and truth values are numbers, and all others categories; in an
-            array all are numbers but those that `categories` names. NaN, None and NA are missing values.
+            Rows. In a dataframe, columns of numbers and truth values hold numbers, and all others categories. In an
+            array all columns hold numbers, except those that `categories` names. :class:`~skdprp.DPScaler` takes
+            columns of numbers only. NaN, None and NA are missing values.
         y : None
             Ignored.
         **unsupported : dict
@@ -92,8 +93,9 @@ class PrivateHistograms(
         Raises
         ------
         ValueError, TypeError
-            If X holds infinite numbers, dates, or text in a column of numbers, a parameter does not fit the columns, or
-            there is more than X. Nothing is released then.
+            If X holds infinite numbers, dates, text in a column of numbers, or columns of categories for
+            :class:`~skdprp.DPScaler`; if a parameter does not fit the columns, or there is more than X. Nothing is
+            released then.
         """
         if unsupported:
             raise TypeError(

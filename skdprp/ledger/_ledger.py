@@ -505,12 +505,14 @@ class PrivacyLedger:
 
     Notes
     -----
-    Threads and processes that this one starts or has started are seen, and those that a pickled estimator of this
-    library reaches while the ledger is open, such as workers of dask on this machine. Other machines are not seen, nor
-    what is released after the block. Where noise is drawn outside of an entry while a ledger is open, by a function of
-    :mod:`skdprp.mechanisms` for instance, an error says so, and nothing is released: see :func:`skdprp.ledger.entry`.
+    The ledger records releases of this process in all its threads, of processes that it starts or has started, and of
+    other processes of this machine that receive a pickled estimator of this library while the ledger is open, such as
+    dask workers. It does not record releases of other machines, nor those after the block. Where noise is drawn outside
+    of an entry while a ledger is open, by a function of :mod:`skdprp.mechanisms` for instance, an error says so, and
+    nothing is released: see :func:`skdprp.ledger.entry`.
 
-    An entry says what is guaranteed, of which estimator, and when; of the rows it has nothing.
+    An entry says what is guaranteed, of which estimator, when, and for which declared parts of the rows. It has no
+    value, name or label from the rows, but numbers that follow from how many rows, columns and classes there are.
 
     Examples
     --------
@@ -643,8 +645,9 @@ class PrivacyLedger:
             well; releases for rows are refused where the budget is for persons.
         composition : {"basic", "gaussian"}, default="basic"
             What is added up. "basic": epsilons and deltas. "gaussian", for many releases and delta > 0: squares of mu,
-            see :doc:`/guide/ledger`. Not for :class:`~skdprp.DPSearchCV`, whose searches cost far more by it: of
-            epsilon 1, none is within (3, 1e-5).
+            see :doc:`/guide/ledger`. Not for :class:`~skdprp.DPSearchCV`: by squares of mu a search costs far more. A
+            limit of (3, 1e-5) then refuses even a single search with epsilon = 1 and the default `n_trials`; with
+            "basic" it allows three, each with delta = 1e-6.
 
         Raises
         ------
@@ -783,8 +786,8 @@ class PrivacyLedger:
         name : str
             Name of the part, such as "train".
         division : str, default="rows"
-            Name of the division: parts of different divisions may have rows in common, and those of one are not
-            inside of each other.
+            Name of the division. Parts of different divisions may have rows in common. A release inside the blocks of
+            two parts of one division is refused: for parts of a part, name another division.
 
         Returns
         -------

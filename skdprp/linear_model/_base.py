@@ -121,7 +121,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             each of several passes, on the scheduler in use, and gradients are summed where they lie.
         y : array-like of shape (n_samples,), or a dask collection beside one
             Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
-            those found here; truth values of a list are then the numbers 0 and 1, those of an array stay what they are.
+            those found here. True and False in a list then become the labels 1 and 0; in a boolean array they stay True
+            and False.
         **unsupported : dict
             Nothing; `sample_weight` and `groups` are refused with the reason.
 
@@ -143,8 +144,6 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         SolverError
             If a solver misses the accuracy that the guarantee assumes in 10,000 steps; a few are usual. Nothing is
             released then; that it happened is not covered by the guarantee.
-        ImportError
-            If batches are sampled and dp-accounting, which accounts for them, is not installed.
         """
         return self._fit(X, y, None, unsupported)
 
@@ -168,8 +167,11 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         ------
         TypeError
             If the chunks can be read once only, or are no pairs.
-        ValueError, SolverError
-            As `fit`, or if there are no chunks, or others in a later pass.
+        ValueError
+            As `fit`; if there are no chunks, or others in a later pass; or if all rows are needed in memory, as
+            :class:`~skdprp.DPSGDClassifier` needs them for networks, batches, ``max_norm=None`` and very many rows.
+        SolverError
+            As `fit`, if the model has a solver.
         """
         return self._fit_passes(Chunks(chunks))
 
@@ -354,8 +356,9 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Raises
         ------
         ValueError
-            If `threshold` was set after the fit to what is no probability, to "prior" where no labels were counted, or
-            for a model of more classes or of huber_hinge.
+            If `threshold` was set after the fit to something else than a number between 0 and 1 (or "prior", where
+            labels were counted); or to another number than 0.5, where there are more than two classes or no
+            probabilities.
         """
         check_is_fitted(self)
         # Once, as another thread may set it. It is post-processing: the one of now holds, and not that of the fit.
@@ -382,7 +385,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     @by_chunks
     @silent
     def predict_log_proba(self, X):
-        """Estimate the logarithm of the probability of each class; not for huber_hinge.
+        """Estimate the logarithm of the probability of each class, if the loss is logistic.
 
         Parameters
         ----------
@@ -400,7 +403,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     @by_chunks
     @silent
     def predict_proba(self, X):
-        """Estimate the probability of each class; not for huber_hinge.
+        """Estimate the probability of each class, if the loss is logistic.
 
         Parameters
         ----------

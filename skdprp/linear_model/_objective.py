@@ -132,17 +132,18 @@ class AMPClassifier(PrivateLinearClassifier):
         millions, raises SolverError.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y. If only one row has a label, the set of labels
-        reveals that row; so the guarantee then holds *given the set of labels*, as it is printed.
+        reveals that row: the guarantee then holds only between tables with the same set of labels, and says so: *given
+        the set of labels*.
     class_weight : dict of {label: float} or None, default=None
         Public weights of the rows of each class, from 0 to 1; labels that are not listed have 1, and None is 1 for all.
         They must not come from the data, so that there is no "balanced". Predicted probabilities are then those of a
         population with these weights.
     count_labels : "auto" or bool, default="auto"
-        Whether to release a noisy count of the labels of two classes. Scores start from its log-odds, so that
-        probabilities are right where one class is rare. It costs half a percent more Gaussian noise, or a fiftieth of
-        epsilon beside product noise. "auto" counts if the number of rows is at least forty times the standard deviation
-        of the noise of the count: `epsilon`, `delta`, the number of rows and the kind of the noise decide this. Not for
-        huber_hinge, more classes, and published calibrations.
+        Whether to release a noisy count of the labels of two classes. The log-odds of the noisy share are added to all
+        scores, so that probabilities are right where one class is rare. It costs half a percent more Gaussian noise, or
+        a fiftieth of epsilon beside product noise. "auto" counts if the number of rows is at least forty times the
+        standard deviation of the noise of the count: `epsilon`, `delta`, the number of rows and the kind of the noise
+        decide this. Not for huber_hinge, more classes, and published calibrations.
     threshold : float or "prior", default=0.5
         Of two classes, ``classes_[1]`` (they are sorted) is predicted where its probability is above this; "prior" is
         `prior_threshold_`, for which `fit` counts the labels, unless `count_labels` is False. It may be set anew after
@@ -165,7 +166,8 @@ class AMPClassifier(PrivateLinearClassifier):
     claimed_ : PrivacyGuarantee
         What the paper claims; for ``calibration="published"`` only.
     class_prior_ : float or None
-        Noisy share of the second class, where labels were counted: at least two deviations away from 0 and from 1.
+        Noisy share of the second class, where labels were counted: kept at least two standard deviations of its noise
+        away from 0 and from 1.
     prior_threshold_ : float or None
         Noisy share of the second class by the weights of the classes, where labels were counted: what
         ``threshold="prior"`` stands for.
@@ -193,10 +195,10 @@ class AMPClassifier(PrivateLinearClassifier):
     :func:`skdprp.mechanisms.softmax_perturbation_profile` for that of a softmax, and in
     :func:`skdprp.mechanisms.product_perturbation_profile` for product noise, which is the default for few weights;
     ``guarantee_.source`` says which it is. There is no `n_iter_`: how long the solver takes depends on
-    the data, and is no part of the release. There is no `max_iter` either: weights that a solver needs more steps for
-    would never be released, and those of a neighbour in their place might be. A solver that misses `tol` after 10,000
-    steps raises an error, which the guarantee does not cover. There is no `sample_weight`, by which the data would set
-    the sensitivity.
+    the data, and is no part of the release. There is no `max_iter` either: with it, some weights could never be
+    released from one table, because the solver would need more steps, and yet be released from a neighbouring table,
+    where it needs fewer. That would tell the two apart. A solver that misses `tol` after 10,000 steps raises an error,
+    which the guarantee does not cover. There is no `sample_weight`, by which the data would set the sensitivity.
 
     References
     ----------

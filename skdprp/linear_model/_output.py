@@ -83,7 +83,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         the guarantee accounts for. A solver that does not get there, as at a `C` of millions, raises SolverError.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y. If only one row has a label, the set of labels
-        reveals that row; so the guarantee then holds *given the set of labels*, as it is printed.
+        reveals that row: the guarantee then holds only between tables with the same set of labels, and says so: *given
+        the set of labels*.
     class_weight : dict of {label: float} or None, default=None
         Public weights of the rows of each class, from 0 to 1; labels that are not listed have 1, and None is 1 for all.
         They must not come from the data, so that there is no "balanced". Predicted probabilities are then those of a

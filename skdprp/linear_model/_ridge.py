@@ -91,7 +91,8 @@ class DPRidge(RegressorMixin, PrivateMoments):
         `path`, error bars. "descent" releases 200 noisy gradients: more accurate where rows are few or `epsilon` is
         small. "auto" takes a descent, unless there are so many rows that moments are as good, the rows come in chunks
         or are lazy, or `alpha` is a number. "projection" releases a secret random projection of the table with noise on
-        all columns [3]_, and learns from its moments: less accurate, by less the larger `n_components` is.
+        all columns [3]_, and learns from its moments. This is less accurate; the larger `n_components`, the smaller the
+        difference.
     n_components : int, default=5000
         Number of rows of a secret projection.
 
@@ -117,7 +118,8 @@ class DPRidge(RegressorMixin, PrivateMoments):
     covariance_ : ndarray of shape (n_weights, n_weights) or (n_targets, n_weights, n_weights)
         Covariance of the errors of the weights, in the order of `coef_`, and of the intercept, which is last.
     residual_std_ : float or ndarray of shape (n_targets,)
-        Standard deviation of a target about its prediction, one standard deviation of its noise above the estimate.
+        Standard deviation of the residuals: the square root of a sum of two, their estimated mean square and one
+        standard deviation of the noise on that estimate.
     delta_ : float
         The value used.
     scale_ : float

@@ -118,7 +118,8 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
     Raises
     ------
     TypeError
-        If there are several private steps, and one cannot tell before a fit what it will guarantee, as sketches.
+        If there are several private steps, and one of them, such as a sketch, does not state before a fit what it will
+        guarantee for rows.
     ValueError
         If there is no private step, a parameter does not fit the others, or an estimator of another library than
         scikit-learn may learn from the rows: what it releases is not known before its fit.

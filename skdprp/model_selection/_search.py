@@ -234,8 +234,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     Parameters
     ----------
     estimator : estimator
-        A private model, or a Pipeline of data-independent steps and private ones that ends in it. None may be private
-        and frozen: what was fitted before goes before the search. The search sets epsilon, delta and adjacency of all
+        A private model, or a Pipeline of data-independent steps and private ones that ends in it. No private estimator
+        in it may be frozen. Put a private step that was fitted earlier before the search:
+        ``make_pipeline(FrozenEstimator(step), DPSearchCV(...))``. The search sets epsilon, delta and adjacency of all
         private steps, and replaces ``noise="auto"`` by ``"gaussian"``: the epsilons that they have now are the ratio in
         which the steps of one pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
     param_grid : dict or list of dict
@@ -243,8 +244,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         equal probability. A public choice. Steps and whole models may be values, but none that is fitted.
         Distributions are listed first, by ParameterSampler for instance.
     n_trials : float, default=10
-        Mean number of trials, of a Poisson variable given that it is not 0. Noise is about 1.3, 2 and 3 times that of a
-        single fit for 3, 10 and 20, at epsilon = 1.
+        Mean m of a Poisson variable. The number of trials is drawn from it given that it is not 0: it is
+        ``m / (1 - exp(-m))`` on average, hardly more than m from 5 on. At epsilon = 1, the Gaussian noise of a trial is
+        about 1.3, 2 and 3 times that of a single fit for m = 3, 10 and 20; the noise of AMPClassifier grows more.
     epsilon : float, default=1.0
         Privacy of one row in the search as a whole: with a neighbour, an outcome is at most exp(epsilon) times as
         probable, plus `delta`.
@@ -256,8 +258,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         as its noise is larger compared with what tells models apart, see :doc:`/guide/search`.
     max_loss : float or None, default=None
         Largest loss of one row that counts: a public bound, to which larger ones are clipped. None is 4 for the log
-        loss; the squared error has no default. An error that few predictions exceed is best, as the noise grows with
-        it. `best_score_` counts clipped losses, and `score` losses that are not clipped.
+        loss; the squared error has no default. Choose it so that few rows have a larger loss: the noise grows with it.
+        `best_score_` counts clipped losses, and `score` losses that are not clipped.
     test_size : float, default=0.2
         Share of the rows that models are scored on, and not fitted on.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
@@ -304,15 +306,15 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     There is no `cv_results_`: the scores of losers are not released, nor which they were, nor how many. A trial that
     fails ends the search with an error, and nothing is released: if it lost instead, one row that a fit does not take
-    could decide who wins. Few fail after the epsilon is spent: rows that a step does not take are refused before any
-    trial, by fits of the steps before the model that are thrown away. A score that is not a number is the worst of a
-    row. Where steps have ``random_state=None``, each trial draws them anew, from seeds that nobody knows.
+    could decide who wins. Failures after the epsilon is spent are rare: before the first trial, the steps before the
+    model of each candidate are fitted once, and these fits are thrown away. Rows that a step does not take raise an
+    error there. If the score of a row is NaN, it counts as the worst score that one row can have. Where steps have
+    ``random_state=None``, each trial draws them anew, from seeds that nobody knows.
 
     There is no `n_jobs`: the number of processes at work would tell the number of trials. The running time and counters
-    of the process tell it, too, and are not covered. (Python counts the blocks that catch warnings, and scikit-learn
-    has some in each fit.) Warnings of trials would also tell it, so they are silenced, in all threads while a search
-    runs; searches in several threads wait for each other. If another thread changes the warning filters of Python
-    meanwhile, warnings of trials may be heard.
+    of the process tell it, too, and are not covered. Warnings of trials would also tell it, so they are silenced, in
+    all threads while a search runs; searches in several threads wait for each other. If another thread changes the
+    warning filters of Python meanwhile, warnings of trials may be heard.
 
     Rates, penalties and bounds have defaults that need no search. A choice of features or of families is worth a
     search.

@@ -148,9 +148,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     calibration : {"exact", "published"} or Published, default="exact"
         "published", for product noise, is the half-normal radius of [4]_ at the scale that it gives for each step. What
         that claims is in `claimed_`; `guarantee_` has what is true, next to nothing, and fit warns. With
-        :class:`~skdprp.mechanisms.Published`, the initial epsilon and the tuning parameter of [4]_ decide on product
-        noise, or a noise multiplier on Gaussian noise, and `epsilon` and `delta` on nothing but what is "auto";
-        `guarantee_` has the delta that results at `epsilon`.
+        :class:`~skdprp.mechanisms.Published` you set the noise itself: product noise by the initial epsilon and the
+        tuning parameter of [4]_, Gaussian noise by a noise multiplier. `epsilon` and `delta` then decide only what is
+        "auto", and `guarantee_` has the delta that results at `epsilon`.
     max_norm : float, "auto" or None, default="auto"
         Norm to which rows of larger norm are clipped, in fit and in prediction. A public choice, never read from the
         data. "auto" is 1 for a linear model, and None for a network, which clips no row. In a linear model it bounds
@@ -162,7 +162,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         places for rows is public in both.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y. If only one row has a label, the set of labels
-        reveals that row; so the guarantee then holds *given the set of labels*, as it is printed.
+        reveals that row: the guarantee then holds only between tables with the same set of labels, and says so: *given
+        the set of labels*.
     class_weight : dict of {label: float} or None, default=None
         Public weights of the rows of each class, from 0 to 1, by which their gradients are multiplied; labels that are
         not listed have 1, and None is 1 for all. They must not come from the data, so that there is no "balanced".
@@ -244,8 +245,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     A linear model descends on a logistic or softmax loss, whose derivative by the scores is p - e_y. For K classes it
     is clipped to sqrt(1 - 1/K), its norm if all are equally likely. So C is that times the norm of a row. Two classes
     share one score; then the derivative is clipped to 1/2, and C is 1/2 times the norm of a row. Rows that the model
-    gets wrong pull no harder than at the start, and a score stands for the probability at which the pulls of all
-    classes cancel, which `predict_proba` returns: ``q_y ~ p_y max(1, |p - e_y| / sqrt(1 - 1/K))``.
+    gets wrong pull no harder than at the start, so that scores are not log-odds. `predict_proba` returns the
+    probabilities q of the classes at which the mean of the clipped derivatives is 0 for rows with these scores:
+    ``q_y ~ p_y max(1, |p - e_y| / sqrt(1 - 1/K))``, where p is the softmax of the scores, or of two classes the
+    logistic function of the score.
 
     Rows in float32 have their gradients computed in float32, which is faster, and the norms of these in float64. Sums
     of batches of up to some hundred dense rows are in float32 too: what it may round off is added to the noise, less
@@ -378,12 +381,13 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             each step of a linear model, on the scheduler in use, and gradients are summed where they lie.
         y : array-like of shape (n_samples,), or a dask collection beside one
             Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
-            those found here; truth values of a list are then the numbers 0 and 1, those of an array stay what they are.
+            those found here. True and False in a list then become the labels 1 and 0; in a boolean array they stay True
+            and False.
         groups : array-like of shape (n_samples,) or None, default=None
             Whose rows they are, where one person has several: a whole number or text for each row. Each person then
             counts as much as one row, batches are samples of persons, whose number stands for that of rows, and the
-            guarantee is for one person with all of its rows, however many they are. None is for rows, and all that
-            dask collections have.
+            guarantee is for one person with all of its rows, however many they are. With None the guarantee is for one
+            row. Dask collections take None only.
         **unsupported : dict
             Nothing; `sample_weight` is refused with the reason.
 

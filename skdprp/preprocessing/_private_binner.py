@@ -73,8 +73,8 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
         Number of bins of each column, with those of infrequent categories and of missing values, and those that are not
         used. It does not depend on the rows.
     missing_bins_ : ndarray of shape (n_features,)
-        Bin of the missing values of each column: the last one, or, where noise may have made up their number, that of
-        the median or of the most frequent category.
+        Bin of the missing values of each column: the last one; or, if their released number is below 4 standard
+        deviations of its noise, the bin of the median, or of the most frequent category.
     max_norm_ : float
         Norm of each one-hot row, or the largest norm of a row of numbers of bins.
     histograms_ : Histograms
@@ -99,18 +99,19 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
 
     Notes
     -----
-    The number of bins of a column is at most its number of values over 4 standard deviations of the noise of a
-    cumulative count. A single value that fills a bin, such as the 0 of a sum that few have, has one for itself.
-    Edges are the roundest numbers within a standard deviation, and bins that came out with less than half of their
-    share are united with a neighbour. Categories that are not among the released ones have one bin together.
+    The number of used bins at quantiles is at most the number of values of the column, divided by 4 standard deviations
+    of the noise of a cumulative count. A single value that is frequent enough to fill a bin gets a bin of its own, such
+    as 0 in a column of capital gains, which few people have. Edges are the roundest numbers within a standard
+    deviation, and bins that came out with less than half of their share are united with a neighbour. Categories that
+    are not among the released ones have one bin together.
 
-    A bin in which no row of the fit is gets a weight of noise alone from a model. So missing values have a bin of their
-    own only where their released number is at least 4 standard deviations of its noise, or is not released, as where
-    categories are listed.
+    If no row of the fit is in a bin, the weight that a model gives this bin is noise alone. So missing values have a
+    bin of their own only where their released number is at least 4 standard deviations of its noise, or is not
+    released, as where categories are listed.
 
     How many columns come out follows from the parameters, and not from the release: bins that are not used are columns
-    of zeros. If it did, the noise of this release would decide how a model that follows is calibrated, and no sum of
-    privacy losses that are fixed beforehand would cover both.
+    of zeros. If this number depended on the noise, so would the noise of the next model, and exact composition is
+    proved only if the noise of all steps is fixed before the first one.
 
     Examples
     --------

@@ -150,7 +150,7 @@ class DPScaler(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
 
         Parameters
         ----------
-        X : {array-like, dask array, dask dataframe} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns

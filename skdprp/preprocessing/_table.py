@@ -83,18 +83,19 @@ def make_table_preprocessor(
         :class:`~skdprp.DPBinner` for bins that are found privately; those of listed categories are 0 in all columns.
     sparse_output : bool, default=True
         Whether rows may be sparse: models then take a tenth of the time and the memory where columns are bins. They are
-        with an `epsilon`, and otherwise if at most three in ten of their entries can be other than 0; not beside scaled
-        columns without `categories`, nor where scikit-learn is configured to output dataframes. False is for
-        ``set_output(transform="pandas")``, and for other models that take dense rows only.
+        sparse with an `epsilon`; without one, if at most three in ten of their entries can be other than 0. They are
+        dense in any case if there are scaled columns or listed categories, but no list of two or more categories; or if
+        scikit-learn is configured to output dataframes. False is for ``set_output(transform="pandas")``, and for other
+        models that take dense rows only.
 
     Returns
     -------
     Pipeline
         Three steps. ``table`` refuses tables with other columns; ``columns`` is a ColumnTransformer; ``norm`` brings
-        each row to norm 1. If all columns are scaled numbers, there is no ``norm``, and rows differ in norm. The scale
-        is such that a norm of 1 is the larger of two norms: 0.35 times the largest that is possible within the bounds,
-        and that of a row with one column at its bound and all others in the middle. A model with ``max_norm=1`` clips
-        rows of larger norm.
+        each row to norm 1. If all columns are scaled numbers, there is no ``norm``, and rows differ in norm. They are
+        scaled so that the larger of these two norms is 1: 0.35 times the largest norm that is possible within the
+        bounds, and the norm of a row with one column at its bound and all others in the middle of theirs. A model with
+        ``max_norm=1`` clips rows of larger norm.
 
     Raises
     ------

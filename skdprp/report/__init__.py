@@ -53,16 +53,16 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
         Used are their number, and a few rows that show how many columns each step returns. None reports on the fit that
         has been made.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None, default=None
-        Labels or targets beside `X`, of which the number of targets is used, and where models list no `classes` the
-        number of classes: then they are those of all `n_samples` rows.
+        Labels or targets beside `X`. The number of targets is used. If a model lists no `classes`, their number is
+        taken from `y`, which then has to hold the labels of all `n_samples` rows.
     groups : array-like of shape (n_samples,) or None, default=None
         The person of each row of `X`, where each step that takes `groups` will be given them: its guarantee is then for
         one person. Only the number of persons is used.
     n_samples : int or None, default=None
         Number of rows at the fit, where `X` has a few of them only.
     ledger : PrivacyLedger or None, default=None
-        The ledger that was open during the fit, and for nothing else. It has counted the releases, which a report alone
-        can only infer. There is a total only if both agree.
+        A ledger that was open during the fit and during no other release. It has counted the releases; a report alone
+        can only infer their number. There is a total only if both agree.
 
     Returns
     -------
@@ -88,10 +88,10 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     estimator that is calibrated by more than the shape of the rows.
 
     **Steps after a private sketch** are post-processing and cost nothing. They may learn from labels, which a sketch
-    does not protect. There are two exceptions. An estimator that was fitted earlier may have seen the rows, if it is
-    frozen or a parameter of such a step: then the step is not post-processing. And a step that was once fitted to the
-    rows may still hold attributes of that fit, such as ``oob_decision_function_``. The total assumes that none does:
-    use a clone.
+    does not protect. There are two exceptions. A step that is frozen, or has an already fitted estimator as a
+    parameter, may have learnt from the rows themselves: such a step is not post-processing. And a step that was once
+    fitted to the rows may still hold attributes of that fit, such as ``oob_decision_function_``. The total assumes that
+    none does: use a clone.
 
     **Steps before a private one.** Steps that learn from rows without noise are not covered, nor are the steps after
     them: a private step assumes that no step before it was fitted on its rows without noise. Data-independent steps are
@@ -133,9 +133,12 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
 
     **Searches** are reported as they were recorded at their fit. The sum for one row contains all candidates in all
     folds, and the refit. The refit is charged as the costliest candidate, because the rows have chosen which one it is.
-    A model is charged in each fold in which the row was trained on. A sketch is charged there, too, and once for each
-    scorer in the fold in which the row was scored. A candidate whose fits failed is charged as well: they may have
-    failed after their release. The scores are not covered. Fits are added up only under these conditions:
+    If the split holds out each row once, as ``KFold`` does, a model is charged in each fold that trained on the row. A
+    sketch is charged in these folds, too (with ``return_train_score=True`` also once for each scorer), and in the fold
+    that scored the row, once for each scorer. With other splits, such as ``ShuffleSplit``, it is not known which folds
+    trained on a row: all folds are charged as if they had trained on it, or scored it if that costs more. A candidate
+    whose fits failed is charged as well: they may have failed after their release. The scores are not covered. Fits are
+    added up only under these conditions:
 
     - Replacing one row moves no other to another fold. This holds for splits by position, such as
       ``KFold(5, shuffle=True)``. It does not hold for stratified splits, such as ``cv=5`` and ``cv=None`` for
@@ -145,7 +148,7 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
       ``GroupKFold(5, shuffle=True)`` and ``GroupShuffleSplit``.
     - The scorer predicts once, as those of ``make_scorer`` do. Any other function may sketch a row, or fit on it, any
       number of times.
-    - It follows from the parameters and from the refit what each candidate was.
+    - What each candidate guarantees can be computed from its parameters and from the report on the refit.
     - The split and the scorer are known. A result of :func:`~sklearn.model_selection.cross_validate` contains neither:
       ``GridSearchCV(model, {}, cv=KFold(5))`` does the same and records both.
 

@@ -101,13 +101,13 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
 
     Notes
     -----
-    The sketch of a row of zeros but for a few numbers is noise nearly everywhere, and that is what plain inner products
-    add up. With the likelihood f(s | x) of a released number s and a density p of the component, the posterior
-    mean ``sum_x x p(x) f(s | x) / sum_x p(x) f(s | x)`` shrinks to 0 what is as good as noise alone. The densities
-    are estimated from the releases by expectation maximisation: one of all components, from which that of each takes
-    a few steps [1]_. Bits do not tell how large components are: there the density is normal at first, with a standard
-    deviation of what one coordinate that changes by `max_change` may move. A component that no feature reaches does not
-    count.
+    Nearly all components of the sketch of a row with few nonzeros are noise, and plain inner products add up this
+    noise. With the likelihood f(s | x) of a released number s and a density p of the component, the posterior mean
+    ``sum_x x p(x) f(s | x) / sum_x p(x) f(s | x)`` shrinks to 0 what is as good as noise alone. The densities are
+    estimated from the releases by expectation maximisation: first one density of all components together; a few steps
+    from it then give the density of each component [1]_. Bits do not tell how large components are. For them the
+    estimate starts from a normal density, whose standard deviation is the most that a change of one coordinate by
+    `max_change` moves any component. A component that no feature reaches does not count.
 
     Bits say on which side of 0 a component is. If rows are dense, subtract the middles of the columns' bounds before
     the sketch: where each component has about one feature and 0 is near an end of its bounds, bits say little, and
@@ -120,14 +120,16 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     numbers. The numbers of each row are divided by the root of the posterior mean of its squared norm, because the norm
     of the numbers themselves is mostly noise.
 
-    The distance is 1 minus the cosine of a query's projection and the posterior means; or, where released numbers are
-    taken, 1 minus the inner product of the projection over its norm and these numbers, all divided by the largest norm
-    of a row. That is a score to rank by, and no estimate of the rows' own cosine: see :func:`cosines` for that. A query
-    of zeros has the distance 1 to all rows.
+    The distance is 1 minus the cosine of a query's projection and the posterior means. If the search uses the released
+    numbers, each row of them is first divided as described above, and then all rows by one number, so that the largest
+    norm is 1. The distance is then 1 minus the inner product of such a row and the query's projection, scaled to norm
+    1. That is a score to rank by, and no estimate of the rows' own cosine: see :func:`cosines` for that. A query of
+    zeros has the distance 1 to all rows.
 
-    Never pass sketches as queries: they would be projected once more. Bits are recognised and refused. Numbers cannot
-    be told from plain rows if the sketch has as many components as features, and find nothing. To search the released
-    rows among each other, for duplicates for instance, call `kneighbors` without queries.
+    Never pass sketches as queries: they would be projected once more. Bits are recognised and refused. Sketches of
+    numbers raise an error, unless they have as many components as there are features: then they are taken for plain
+    rows, and what is found is meaningless. To search the released rows among each other, for duplicates for instance,
+    call `kneighbors` without queries.
 
     It takes 4 bytes for each released component, and about 5 during `fit`. Time grows with queries times rows times
     components.

@@ -183,9 +183,9 @@ class NeighborsMixin(ABC):
         X : {array-like, sparse matrix} of shape (n_queries, n_features) or None, default=None
             Queries. Those of :class:`HammingNeighbors` are sketches by the same projection and in the same form. Those
             of :class:`SketchNeighbors` are rows without noise, scaled as the released ones were before they reached the
-            sketch; what has the dtype and width of released bits is refused. Released numbers are not recognised if
-            they are as many as the features, and find nothing. None takes the sketches seen in fit, none of which is a
-            neighbour of itself.
+            sketch; what has the dtype and width of released bits is refused. Sketches of numbers raise an error, unless
+            they have as many components as there are features: then they are taken for rows, and what is found is
+            meaningless. None takes the sketches seen in fit, none of which is a neighbour of itself.
         n_neighbors : int or None, default=None
             Number of neighbours; None takes that of the constructor.
         return_distance : bool, default=True

@@ -120,8 +120,8 @@ class DPRandomProjection(AdditiveSketch):
     n_components : int, default=256
         Number k of components of a sketch. The identity has as many as features.
     epsilon : float, default=1.0
-        Privacy of one row in one release: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus
-        `delta`.
+        Privacy of a change of one row by at most `max_change`, in one release: with such a neighbour, an outcome is at
+        most exp(epsilon) times as probable, plus `delta`.
     delta : float, default=1e-6
         The probability that is added, see `epsilon`. Not used by Laplace noise, for which it is 0.
     max_change : float, default=1.0
@@ -236,18 +236,19 @@ class DPRandomProjection(AdditiveSketch):
 class DPOPORP(AdditiveSketch):
     """Release a noisy count-sketch-like projection of each row: one permutation, one random projection.
 
-    The sensitivity of this projection to an l1 change is max_change whatever its size, in both norms, and it costs one
-    addition for each nonzero entry of X. It is a count-sketch with bins of fixed length, which estimate inner products
-    with less variance than bins of variable length by a factor of (P - k) / (P - 1), P the number of features padded to
-    a multiple of k. Its signs are Rademacher ones, which have the least variance and the least sensitivity of all.
+    A row that changes by `max_change` in l1 norm moves its projection by at most `max_change`, in l1 norm and in l2
+    norm, for any number of bins and of features. The projection costs one addition for each nonzero entry of X. It is a
+    count-sketch with bins of fixed length, which estimate inner products with less variance than bins of variable
+    length by a factor of (P - k) / (P - 1), P the number of features padded to a multiple of k. Its signs are
+    Rademacher ones, which have the least variance and the least sensitivity of all.
 
     Parameters
     ----------
     n_components : int, default=256
         Number k of bins. With more bins than features, X is padded with zeros.
     epsilon : float, default=1.0
-        Privacy of one row in one release: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus
-        `delta`.
+        Privacy of a change of one row by at most `max_change`, in one release: with such a neighbour, an outcome is at
+        most exp(epsilon) times as probable, plus `delta`.
     delta : float, default=1e-6
         The probability that is added, see `epsilon`. Not used by Laplace noise, for which it is 0.
     max_change : float, default=1.0

@@ -27,8 +27,8 @@ class iDPSignRP(SignSketch):
     n_components : int, default=256
         Number k of bits of a sketch.
     epsilon : float, default=1.0
-        Privacy of one row in one release, with the noise parameters held fixed: with a neighbour, an outcome is at most
-        exp(epsilon) times as probable, plus `delta`.
+        Privacy of a change of one row by at most `max_change`, in one release, with the noise parameters held fixed:
+        with such a neighbour, an outcome is at most exp(epsilon) times as probable, plus `delta`.
     delta : float, default=1e-6
         The probability that is added, see `epsilon`. Not used by method "rr", for which it is 0.
     max_change : float, default=1.0

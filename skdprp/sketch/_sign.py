@@ -233,8 +233,8 @@ class DPSignRP(FlippedSignSketch):
     n_components : int, default=256
         Number k of bits of a sketch.
     epsilon : float, default=1.0
-        Privacy of one row in one release: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus
-        `delta`.
+        Privacy of a change of one row by at most `max_change`, in one release: with such a neighbour, an outcome is at
+        most exp(epsilon) times as probable, plus `delta`.
     delta : float, default=0.0
         The probability that is added, see `epsilon`; with `min_norm`, at least 1e-9. Even a small one allows far fewer
         flips.
@@ -245,10 +245,11 @@ class DPSignRP(FlippedSignSketch):
         Which distance; "coordinate" is for one coordinate that changes by `max_change`. With a very sparse W and the
         method "smooth" or "rr", "coordinate" needs fewer flips, because a change of one coordinate reaches few bits.
     method : {"smooth", "rr", "laplace"}, default="smooth"
-        "smooth" flips a sign less often the more changes its projection is away from zero, counted up to the next whole
-        one; "rr" (randomised response) flips all alike. "laplace" flips a sign as often as Laplace noise would, by the
-        distance from zero itself: about half as strong near zero, twice as strong far from it, and best where W is
-        Gaussian or very sparse and changes may spread.
+        "smooth" flips a sign less often the farther its projection x is from zero: by its level, ``|x| / c`` rounded up
+        to a whole number, where c is the most that a covered change moves x. "rr" (randomised response) flips all
+        alike. "laplace" flips a sign as often as Laplace noise would, by the distance from zero itself: about half as
+        strong near zero, twice as strong far from it, and best where W is Gaussian or very sparse and changes may
+        spread.
     min_norm : float or None, default=None
         Least l2 norm that every row is assumed to have, a public choice. Rows below it are refused. With method="rr",
         projection="gaussian" and delta > 0 it allows still fewer flips.
@@ -275,7 +276,8 @@ class DPSignRP(FlippedSignSketch):
     projection_ : Projection
         The public projection.
     component_change_ : ndarray of shape (n_components,)
-        Methods "smooth" and "rr": change c of each projection that moves its level by one.
+        Methods "smooth" and "rr": c of each projection, the most that a covered change moves it. It then changes a
+        level by one at most, see `method`.
     flip_epsilon_ : float
         Methods "smooth" and "rr": privacy loss of one bit.
     flip_thresholds_ : ndarray of uint64, shape (n_levels,)
@@ -454,7 +456,8 @@ class DPSignOPORP(FlippedSignSketch):
     n_components : int, default=256
         Number k of bits of a sketch, a multiple of `n_repeats`.
     epsilon : float, default=1.0
-        Privacy of one row in one release: with a neighbour, an outcome is at most exp(epsilon) times as probable.
+        Privacy of a change of one row by at most `max_change`, in one release: with such a neighbour, an outcome is at
+        most exp(epsilon) times as probable.
     max_change : float, default=1.0
         Size beta of the change that is covered; how well it is hidden, `epsilon` says. A public choice, never read from
         the data.
@@ -463,10 +466,10 @@ class DPSignOPORP(FlippedSignSketch):
         coordinates by this much in all are **not** covered. "l1" and "l2" cover them; "l2" has sqrt(n_features) times
         the `flip_scale_` of "l1".
     method : {"auto", "smooth", "rr", "laplace"}, default="auto"
-        "smooth" flips a sign less often the more changes its projection is away from zero, counted up to the next whole
-        one; "rr" (randomised response) flips all alike. Both are for one coordinate. "laplace" flips a sign as often as
-        Laplace noise would, by the distance from zero itself. "auto" is "smooth" for one coordinate, and "laplace" for
-        others.
+        "smooth" flips a sign less often the farther its projection x is from zero: by its level, ``|x| / c`` rounded up
+        to a whole number, where c is the most that a covered change moves x. "rr" (randomised response) flips all
+        alike. Both are for one coordinate. "laplace" flips a sign as often as Laplace noise would, by the distance from
+        zero itself. "auto" is "smooth" for one coordinate, and "laplace" for others.
     n_repeats : int, default=1
         Number t of independent projections with k / t bits each, at epsilon / t each: repetitions against empty bins.
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
@@ -486,7 +489,8 @@ class DPSignOPORP(FlippedSignSketch):
     projection_ : Projection
         The public projection.
     component_change_ : ndarray of shape (n_components,)
-        Methods "smooth" and "rr": change c of each projection that moves its level by one.
+        Methods "smooth" and "rr": c of each projection, the most that a covered change moves it. It then changes a
+        level by one at most, see `method`.
     flip_epsilon_ : float
         Methods "smooth" and "rr": privacy loss of one bit.
     flip_thresholds_ : ndarray of uint64, shape (n_levels,)
