@@ -1175,6 +1175,14 @@ def test_a_price_dominates_the_profile(model):
         assert any(dominating(epsilon, 0.9 * ratio) < delta for epsilon, delta in zip(epsilons, profile, strict=True))
 
 
+def test_a_release_whose_profile_is_nearly_1_somewhere_is_priced_by_its_epsilon():
+    """Product noise of four classes says next to nothing near epsilon = 0, where no Gaussian would do."""
+    model = AMPClassifier(epsilon=8.0, delta=1e-6, classes=[0, 1, 2, 3])
+    guarantee = model._calibration_of((1000, 1), np.dtype(float), 4).guarantee
+    assert 0.999 < guarantee.profile(0.1)
+    assert price(guarantee) == price(replace(guarantee, loss=None)) and np.isfinite(price(guarantee).square)
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 5.0])
 def test_a_pure_release_is_dominated_by_a_gaussian(epsilon):
     """By trade-off curves: that of randomised response is nowhere below that of the Gaussian, and touches it."""

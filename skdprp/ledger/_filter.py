@@ -84,7 +84,8 @@ def price(guarantee):
     square = _square(guarantee.loss.mu) + sum(_square(ratio) for ratio, _ in dominating)
     coins = guarantee.loss.failure_probability + sum(coin for _, coin in dominating)
     by_loss = Price(square * _ROUND_UP, coins * _ROUND_UP, guarantee.loss.sampling)
-    return by_epsilon if fits(by_epsilon, by_loss) else by_loss
+    # Both hold. That of a loss is infinite where no Gaussian that is tried dominates its profile.
+    return by_epsilon if fits(by_epsilon, by_loss) or math.isinf(by_loss.square) else by_loss
 
 
 def epsilon_of_gaussian(ratio, delta):
