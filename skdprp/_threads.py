@@ -6,7 +6,7 @@ joblib says how many; its own pools look for results every 10 milliseconds, in w
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, current_thread, local, main_thread
 
 from threadpoolctl import ThreadpoolController
 
@@ -15,26 +15,37 @@ from ._validation import silent
 
 
 class _Blas:
-    """The threads of BLAS, of which a process has one number: 1 while blocks run, in whichever of its threads."""
+    """The threads of BLAS, of which a process has one number.
+
+    Only the main thread sets it, as that of another may be ignored, and only while no release runs in any thread: each
+    has the same number from its beginning to its end, on which trials of how products are rounded rely.
+    """
 
     def __init__(self):
-        self.lock, self.n_running, self.pools, self.limit = Lock(), 0, None, None
+        self.lock, self.pools, self.limit = Lock(), None, None
+        self.n_running, self.own = 0, local()
 
     def begin(self):
         with self.lock:
-            if self.n_running == 0:
+            if self.n_running == 0 and self.limit is None and current_thread() is main_thread():
                 self.pools = self.pools or ThreadpoolController().select(user_api="blas")
                 self.limit = self.pools.limit(limits=1)
-            self.n_running += 1
+            self._add(1)
 
     def end(self):
         with self.lock:
-            self.n_running -= 1
-            if self.n_running == 0:
+            self._add(-1)
+            if self.n_running == 0 and self.limit is not None and current_thread() is main_thread():
                 self.limit.restore_original_limits()
+                self.limit = None
+
+    def _add(self, number):
+        self.n_running += number
+        self.own.n_running = getattr(self.own, "n_running", 0) + number
 
     def after_fork(self):
-        self.lock = Lock()  # which a thread may hold that the child does not have
+        # The child has this thread alone: neither another that holds the lock, nor their releases.
+        self.lock, self.n_running = Lock(), getattr(self.own, "n_running", 0)
 
 
 _BLAS = _Blas()

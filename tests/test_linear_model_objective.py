@@ -334,6 +334,30 @@ def test_noise_of_the_release_is_small_for_any_number_of_rows(epsilon, n_feature
         assert n_samples < 10**6 or noise.penalty < 0.1 * n_samples / 8 / n_features
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_the_linear_term_has_hardly_more_noise_than_was_planned(seed):
+    """Of any number of rows up to 1e9, columns and classes; a release that takes the budget for itself would show."""
+    rng = np.random.default_rng(seed)
+    n_samples, n_features, n_classes = (
+        int(10 ** rng.uniform(2, 9)),
+        int(10 ** rng.uniform(0, 2.5)),
+        (2, 3, 10)[seed % 3],
+    )
+    model = AMPClassifier(
+        epsilon=float(10 ** rng.uniform(-2, 1.3)),
+        delta=float(rng.choice([0.01, 1e-6, 1e-9, 1e-12])),
+        noise=("gaussian", "auto")[seed % 2],
+        adjacency=str(rng.choice(["replace_one", "add_remove"])),
+        multi_class=str(rng.choice(["auto", "ovr"])) if n_classes > 2 else "auto",
+    )
+    plans, yield_plans = [], model._plans
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "_plans", lambda *facts: plans.extend(yield_plans(*facts)) or plans, raising=False)
+        planned = model._calibration_of((n_samples, n_features), np.dtype(float), n_classes)
+    of_coordinate = 1.0 if planned.noise.radius_law is None else np.sqrt(planned.problem.n_weights + 1)
+    assert planned.noise.scale * of_coordinate <= 1.3 * min(plan.noise for plan in plans)
+
+
 @pytest.mark.parametrize("noise", ["gaussian", "product"])
 def test_the_shift_of_the_release_is_nearly_the_best(noise, monkeypatch):
     """At a given C, by the noise of weights whose data has the usual curvature; b has at most twice its noise."""

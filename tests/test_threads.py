@@ -1,6 +1,7 @@
 """Threads: all parts at a time, results in order, errors passed on."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdprp import DPOPORP, AMPClassifier, DPRidge, _noise
-from skdprp._threads import in_threads, one_blas_thread
+from skdprp._threads import _Blas, in_threads, one_blas_thread
 
 
 def test_parts_run_together_and_come_back_in_order():
@@ -84,3 +85,52 @@ def test_a_release_multiplies_in_its_thread_and_leaves_the_others_as_they_were(r
         release(np.eye(8), np.arange(8) % 2)
         assert blas_threads() == {3}
     assert found and all(threads == {1} for threads in found)
+
+
+def test_releases_of_other_threads_leave_the_threads_of_blas_as_they_were():
+    """Only the main thread sets their number, and while nothing runs: none sees another in the midst of a release."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def run():
+        with one_blas_thread():
+            begun.set()
+            ended.wait(30)
+
+    with threadpool_limits(3, user_api="blas"), ThreadPoolExecutor(3) as pool:
+        other = pool.submit(run)
+        begun.wait(30)
+        with one_blas_thread():
+            assert blas_threads() == {3}
+        ended.set()
+        other.result()
+        with one_blas_thread():
+            assert blas_threads() == {1}
+            begun.clear(), ended.clear()
+            other = pool.submit(run)
+            begun.wait(30)
+        assert blas_threads() == {1}  # of the one that still runs
+        ended.set()
+        other.result()
+        with one_blas_thread():
+            pass
+        X = np.random.default_rng(0).uniform(-1, 1, (200, 8))
+        list(pool.map(DPOPORP(4, random_state=0).fit(X).transform, [X] * 20))
+        assert blas_threads() == {3}
+
+
+def test_a_child_of_a_fork_beside_a_release_has_none_of_its_own():
+    begun, ended, blas = threading.Event(), threading.Event(), _Blas()
+
+    def run():
+        blas.begin()
+        begun.set()
+        ended.wait(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(run)
+        begun.wait(30)
+        assert blas.n_running == 1
+        blas.after_fork()
+        assert blas.n_running == 0
+        ended.set()
+        other.result()

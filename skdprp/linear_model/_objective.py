@@ -310,7 +310,7 @@ class AMPClassifier(PrivateLinearClassifier):
         for kind in kinds if self.noise == "auto" else (self.noise,):
             count = self._count(problem, kind, delta) if can_count else None
             planned = _with_largest_offset(problem, count)
-            _, calibrate, facts = self._mechanism(planned, kind, count)
+            profile, calibrate, facts = self._mechanism(planned, kind, count)
             epsilon_of_each, delta_of_each = _target_of_each(planned, kind, target)
             scale = calibrate(epsilon_of_each, delta_of_each, log_det=0.0, **facts)
             # The squared radius of product noise has the mean n (n + 1) scale^2, over n coordinates.
@@ -319,9 +319,18 @@ class AMPClassifier(PrivateLinearClassifier):
             distance = _distance_of_minima(planned, penalty, scale, _radius_law(planned, kind))
             # Noise of the linear term moves weights by this share of it, that of the release as it is.
             steepness = penalty + _usual_curvature(planned)
-            left = epsilon_of_each * (1 - self._share_of_log_det(planned, kind, penalty))
+            log_det = hessian_log_det(planned.row_loss, max_norm=planned.row_norm, penalty=penalty)
+            left = epsilon_of_each * (1 - self._log_dets(planned, kind) * log_det / self.epsilon)
             least = min(_LEAST_SHIFTS[kind] * epsilon_of_each, _SMALL)
             shift, factor = _balanced_shift(kind, left, delta_of_each, distance * steepness / deviation, least)
+            if kind == "gaussian" and shift > least:
+                known = {"log_det": log_det, **facts}
+                # What the profile counts of the release may be more: of a replaced row of a softmax, it has half of
+                # epsilon.
+                most = 1.3 * calibrate(epsilon_of_each, delta_of_each, release_shift=least, **known)
+                known |= {"epsilon": epsilon_of_each, "scale": most}
+                while shift > least and profile(release_shift=shift, **known) > delta_of_each:
+                    shift = max(0.9 * shift, least)
             noise = np.hypot(factor * deviation, distance * steepness / shift)
             if self.C == "auto":
                 penalty = max(penalty, _least_penalty_beside_release(planned, penalty * distance / shift))
@@ -359,11 +368,6 @@ class AMPClassifier(PrivateLinearClassifier):
         # the Gaussian profile of several problems pays for both halves, see `objective_perturbation_profile`.
         pays_twice = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and kind == "gaussian"
         return problem.n_outputs * (2 if pays_twice else 1)
-
-    def _share_of_log_det(self, problem, kind, penalty):
-        """Share of epsilon that log-determinants take."""
-        log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
-        return self._log_dets(problem, kind) * log_det / self.epsilon
 
     def _penalty(self, problem, kind, deviation):
         """Penalty of `C`; if "auto", one that balances noise of this kind and size against shrinkage."""

@@ -3,6 +3,7 @@
 from numbers import Integral
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -163,6 +164,16 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
         self.adjacency = adjacency
         self.n_cells = n_cells
         self.sparse_output = sparse_output
+
+    def _fit(self, chunks):
+        """Refuse before anything is spent what scikit-learn would refuse after."""
+        config = getattr(self, "_sklearn_output_config", {})
+        container = config.get("transform", get_config()["transform_output"])
+        if self.encode == "onehot" and self.sparse_output and container != "default":
+            raise ValueError(
+                f"The transformer outputs a scipy sparse matrix. For {container} output pass sparse_output=False."
+            )
+        return super()._fit(chunks)
 
     def _learn(self, histograms):
         """Find edges at quantiles, and categories that were released."""
