@@ -138,8 +138,9 @@ def main():
         row = measure.table("model", "GB", *times, "accuracy", "peaks, GB", "releases")
         scaler = PublicScaler((0, HIGH))
         known = {"epsilon": 1.0, "delta": 1e-9}
+        not_scaled = DPRidge(max_norm=2.5 * HIGH, target_bounds=(0, 1), **known)
         models = [
-            (DPRidge(max_norm=2.5 * HIGH, target_bounds=(0, 1), **known), n_parts),
+            (not_scaled, n_parts),
             (DPHistograms(bounds=(-0.5, 0.5), **known), n_parts),
             (DPPCA(5, max_norm=2.5, **known), n_parts),
             (DPRidge(max_norm=2.5, target_bounds=(0, 1), **known), n_parts),
@@ -148,7 +149,6 @@ def main():
             (DPSGDClassifier(max_norm=2.5, classes=[0, 1], **known), n_iterative),
         ]
         for model, number in models:
-            is_alone = model is models[0][0]
             if options.only not in (None, type(model).__name__):
                 continue
             X, y = lazy_table(paths[:number], n_rows, n_columns, options.rate)
@@ -157,7 +157,7 @@ def main():
             _, plain = timed(X.sum(axis=0).compute)
             processor_plain = processor_seconds(client) - at_first
             n_before = len(ledger.entries)
-            pipeline = make_pipeline(*[] if is_alone else [scaler], model)
+            pipeline = make_pipeline(model) if model is not_scaled else make_pipeline(scaler, model)
             forget(paths if options.cold else [])
             killer = kill_later(client, 1.5 * plain) if isinstance(model, AMPClassifier) else None
             at_first = processor_seconds(client)
@@ -171,7 +171,7 @@ def main():
             elif hasattr(model, "transform"):
                 _, predicted = timed(pipeline.transform(X).sum(axis=0).compute)
             row(
-                type(model).__name__ + ", not scaled" * is_alone + is_killed,
+                type(model).__name__ + ", not scaled" * (model is not_scaled) + is_killed,
                 X.nbytes / 1e9,
                 round(seconds),
                 seconds / plain,

@@ -143,10 +143,15 @@ def by_chunks(method):
     return _method
 
 
+def output_container(estimator):
+    """What scikit-learn is told to put transformed rows in: "default", or a kind of dataframe."""
+    config = getattr(estimator, "_sklearn_output_config", {})
+    return config.get("transform", get_config()["transform_output"])
+
+
 def as_it_is_now(estimator):
     """Copy an estimator, of whose chunks none shall tell what became of it before they are computed."""
-    config = getattr(estimator, "_sklearn_output_config", {})
-    container = config.get("transform", get_config()["transform_output"])
+    container = output_container(estimator)
     if not hasattr(estimator, "set_output"):
         return copy(estimator)
     # A dataframe of scikit-learn would load all rows at once.

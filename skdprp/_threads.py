@@ -26,6 +26,7 @@ class _Blas:
         self.n_running, self.own = 0, local()
 
     def begin(self):
+        """Enter a release."""
         with self.lock:
             if self.n_running == 0 and self.limit is None and current_thread() is main_thread():
                 self.pools = self.pools or ThreadpoolController().select(user_api="blas")
@@ -33,6 +34,7 @@ class _Blas:
             self._add(1)
 
     def end(self):
+        """Leave it."""
         with self.lock:
             self._add(-1)
             if self.n_running == 0 and self.limit is not None and current_thread() is main_thread():
@@ -44,7 +46,7 @@ class _Blas:
         self.own.n_running = getattr(self.own, "n_running", 0) + number
 
     def after_fork(self):
-        # The child has this thread alone: neither another that holds the lock, nor their releases.
+        """Forget other threads, which the child does not have: one may hold the lock, and others may be in releases."""
         self.lock, self.n_running = Lock(), getattr(self.own, "n_running", 0)
 
 
@@ -55,7 +57,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
 
 @contextmanager
 def one_blas_thread():
-    """Multiply in the thread that asks: a block of rows that fits the cache is done before other threads wake up."""
+    """Have BLAS use one thread: a block of rows that fits the cache is done before others wake up, see `_Blas`."""
     _BLAS.begin()
     try:
         yield

@@ -1,6 +1,7 @@
 """Objective perturbation: AMPClassifier."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -31,9 +32,10 @@ from ._erm import Problem, minimisers
 
 # Of epsilon, what log-determinants (see `hessian_log_det`) take at most at C="auto", and at any C that is not refused.
 _LARGEST_SHARE_OF_LOG_DET_OF_AUTO, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
-# Shift of the release in units of its noise, for each unit of epsilon: so small that it costs next to nothing of the
-# guarantee, a hundredth of epsilon beside product noise. The last is small for any epsilon.
-_LEAST_SHIFTS, _SMALL = {"gaussian": 1 / 300, "product": 1 / 2000}, 0.1
+# Shift of the release in units of its noise, of fits to few rows: for each unit of epsilon, and at most. It costs next
+# to nothing of the guarantee, a hundredth of epsilon beside product noise.
+_LEAST_SHIFTS, _LARGEST_LEAST_SHIFT = {"gaussian": 1 / 300, "product": 1 / 2000}, 0.1
+_MOST_FOR_THE_RELEASE = 1.3  # factor by which the shift of the release may raise Gaussian noise of the linear term
 _USUAL_SCORE = 3.0  # of rows of the largest norm
 _MOST_WEIGHTS_OF_PRODUCT = 64  # up to which product noise may be the smaller one: beyond, by 3% at most
 _SAMPLING_ERROR = 2.0**-40
@@ -321,14 +323,14 @@ class AMPClassifier(PrivateLinearClassifier):
             steepness = penalty + _usual_curvature(planned)
             log_det = hessian_log_det(planned.row_loss, max_norm=planned.row_norm, penalty=penalty)
             left = epsilon_of_each * (1 - self._log_dets(planned, kind) * log_det / self.epsilon)
-            least = min(_LEAST_SHIFTS[kind] * epsilon_of_each, _SMALL)
+            least = min(_LEAST_SHIFTS[kind] * epsilon_of_each, _LARGEST_LEAST_SHIFT)
             shift, factor = _balanced_shift(kind, left, delta_of_each, distance * steepness / deviation, least)
             if kind == "gaussian" and shift > least:
                 known = {"log_det": log_det, **facts}
-                # What the profile counts of the release may be more: of a replaced row of a softmax, it has half of
-                # epsilon.
-                most = 1.3 * calibrate(epsilon_of_each, delta_of_each, release_shift=least, **known)
-                known |= {"epsilon": epsilon_of_each, "scale": most}
+                # The profile may count the release for more than a Gaussian mechanism: if a row of a softmax is
+                # replaced, it leaves only half of epsilon to it.
+                scale_of_few = calibrate(epsilon_of_each, delta_of_each, release_shift=least, **known)
+                known |= {"epsilon": epsilon_of_each, "scale": _MOST_FOR_THE_RELEASE * scale_of_few}
                 while shift > least and profile(release_shift=shift, **known) > delta_of_each:
                     shift = max(0.9 * shift, least)
             noise = np.hypot(factor * deviation, distance * steepness / shift)
@@ -372,10 +374,9 @@ class AMPClassifier(PrivateLinearClassifier):
     def _penalty(self, problem, kind, deviation):
         """Penalty of `C`; if "auto", one that balances noise of this kind and size against shrinkage."""
         of_one = self.epsilon / self._log_dets(problem, kind)
-        least, least_of_auto = (
-            penalty_for_log_det(problem.row_loss, max_norm=problem.row_norm, log_det=share * of_one)
-            for share in (_LARGEST_SHARE_OF_LOG_DET, _LARGEST_SHARE_OF_LOG_DET_OF_AUTO)
-        )
+        at = partial(penalty_for_log_det, problem.row_loss, max_norm=problem.row_norm)
+        least = at(log_det=_LARGEST_SHARE_OF_LOG_DET * of_one)
+        least_of_auto = at(log_det=_LARGEST_SHARE_OF_LOG_DET_OF_AUTO * of_one)
         penalty = max(least_of_auto, balanced_penalty(problem, deviation)) if self.C == "auto" else 1.0 / self.C
         if penalty <= least:
             raise ValueError(

@@ -3,11 +3,10 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, stand_in
+from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, output_container, stand_in
 from .._recording import in_plan
 from .._validation import Interval, StrOptions, silent, validate_schema, without_values
 from ..histograms import PrivateHistograms
@@ -61,7 +60,8 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     n_cells : int, default=4096
         Largest number of cells between bounds, at which bins may begin.
     sparse_output : bool, default=True
-        Whether one-hot rows are sparse.
+        Whether one-hot rows are sparse. If scikit-learn is configured to output dataframes, which cannot be sparse,
+        `fit` then raises an error and releases nothing: pass False.
 
     Attributes
     ----------
@@ -167,8 +167,7 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
 
     def _fit(self, chunks):
         """Refuse before anything is spent what scikit-learn would refuse after."""
-        config = getattr(self, "_sklearn_output_config", {})
-        container = config.get("transform", get_config()["transform_output"])
+        container = output_container(self)
         if self.encode == "onehot" and self.sparse_output and container != "default":
             raise ValueError(
                 f"The transformer outputs a scipy sparse matrix. For {container} output pass sparse_output=False."

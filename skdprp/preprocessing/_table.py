@@ -27,7 +27,7 @@ from ._scaler import PublicScaler
 SHARE_OF_LONGEST = 0.35
 # Half the range of scaled columns beside private bins: values then weigh about as much as the 1 of a bin.
 _HALF_BESIDE_BINS = 2.0
-_DENSITY_OF_SPARSE = 0.3  # from which on dense rows take less time, as in a ColumnTransformer
+_DENSITY_OF_SPARSE = 0.3  # up to which rows are sparse, as those of a ColumnTransformer by default
 _CHOICES = (
     "Give bounds, edges or categories of a column, not looked up in the table; drop it; or have all others found in"
     " private bins, by an epsilon."
@@ -197,7 +197,7 @@ def transformer_of_columns(of_bounds, bounds, categories, edges=(), *, is_sparse
         ("categories", encoder, list(categories)),
     ]
     used = [step for step in steps if step[2]]
-    # Never by how many entries the rows at hand have: of sparse ones, some are 0 in any row.
+    # At these thresholds the values do not decide: each row of those that may be sparse has a zero.
     return ColumnTransformer(used, sparse_threshold=float(is_sparse), verbose_feature_names_out=False)
 
 

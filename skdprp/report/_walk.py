@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 
-from sklearn import get_config
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
@@ -35,7 +34,7 @@ from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjec
 
 from .._calibration import is_as_stated
 from .._label import RELEASED_AT
-from .._lazy import SAME_ORDER
+from .._lazy import SAME_ORDER, output_container
 from ..guarantee import (
     FIXED_BEFORE,
     LABELS_ARE_PUBLIC,
@@ -315,10 +314,10 @@ def _of_branches(estimator, steps, name, flow):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
         part += added
         flows.append(part.flow)
-    config = getattr(estimator, "_sklearn_output_config", {})
-    are_frames = config.get("transform", get_config()["transform_output"]) == "pandas"  # with the index of those given
+    are_frames = output_container(estimator) == "pandas"  # with the index of those given
+    is_configured = "transform" in getattr(estimator, "_sklearn_output_config", {})
     sketches = part.sketches
-    if sketches and "transform" not in config and not all(out.released for out in flows):
+    if sketches and not is_configured and not all(out.released for out in flows):
         part = replace(part, assumed=(*part.assumed, _CONFIGURED.format(name)))
     if are_frames and sketches:
         part = replace(part, assumed=(*part.assumed, _INDEX.format(name)))
@@ -341,7 +340,7 @@ def _of_branches(estimator, steps, name, flow):
     # of 1, whether there are any.
     threshold = getattr(estimator, "sparse_threshold", 0)
     varying = any(_may_be_sparse(step) for (_, step), out in zip(steps, flows, strict=True) if not out.released)
-    if varying and threshold != 0 and not (threshold == 1 and any(map(has_zeros, dict(steps).values()))):
+    if varying and threshold != 0 and not (threshold == 1 and any(has_zeros(step) for _, step in steps)):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
     if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from scipy.special import ndtri
-from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils import check_random_state, gen_batches
@@ -18,7 +17,7 @@ from .. import _noise
 from .._calibration import GuaranteeDisplayMixin, is_as_stated, snapshot, state, take_over
 from .._digits import as_given
 from .._kernels import read_only, rows_of
-from .._lazy import is_lazy, stand_in
+from .._lazy import is_lazy, output_container, stand_in
 from .._recording import in_plan
 from .._threads import in_threads, one_blas_thread
 from .._validation import (
@@ -188,7 +187,7 @@ class BaseSketch(
             self._was_given_lazy_rows = True  # which goes with it into another process
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
-        if sketch._container() == "pandas":
+        if output_container(sketch) == "pandas":
             _check_order_of(X)
         if in_plan():  # what follows may keep or print what it sees
             sketches = _public_numbers(rows.shape[0], sketch.projection_.n_components, dtype)
@@ -197,7 +196,7 @@ class BaseSketch(
                 self._mark_seeded(sketch)
             with Release(sketch.guarantee_, type(self).__name__):  # entered into the open ledgers
                 sketches = sketch._release(rows, dtype)
-        if sketch._container() != "pandas":
+        if output_container(sketch) != "pandas":
             return sketches
         import pandas as pd
 
@@ -246,11 +245,6 @@ class BaseSketch(
             raise TypeError("Plain queries are not lazy: compute them first.")
         rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return self.projection_.project(rows) / self.projection_.divisor
-
-    def _container(self):
-        """What scikit-learn is told to put the sketches in."""
-        config = getattr(self, "_sklearn_output_config", {})
-        return config.get("transform", get_config()["transform_output"])
 
     def __getstate__(self):
         return super().__getstate__() | ({"_was_given_lazy_rows": True} if self._released_lazily else {})

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from .._lazy import SHUFFLED, is_frame, shuffles
+from .._lazy import SHUFFLED, is_frame, output_container, shuffles
 from ..ledger._ledger import Rows, current_rows
 
 RELEASED_LAZILY = set()  # names of fits of which lazy sketches have been in this process
@@ -47,7 +47,7 @@ class _Release:
 def release_lazily(sketch, X, dtype):
     """Return a dask array that releases each chunk of rows of X, by a fitted sketch that nobody changes later."""
     # A dataframe of scikit-learn would load all sketches at once.
-    if (container := sketch._container()) != "default":
+    if (container := output_container(sketch)) != "default":
         raise ValueError(
             f'Sketches of a dask collection are a dask array, and none of {container}: set_output(transform="default").'
         )
