@@ -54,7 +54,7 @@ def worst_neighbours(estimator, X, y=None):
           them.
         - For classifiers, two tables with the labels of the given one. With ``adjacency="replace_one"`` both have its
           shape: the one has a row of norm `max_norm`, and the other its opposite. With "add_remove", the one has a row
-          more than `X`. In the other this row is left out, which stands for a blank (see Notes). All other rows draw
+          more than `X`. In the other this row is left out, which stands for a blank (see Notes). The other rows draw
           the weights to where such a row and its opposite are misclassified.
         - For moments, `X` and y. In the one, the last row has the largest possible norm; in the other, it is at a right
           angle to that row, or blank with "add_remove".
@@ -77,17 +77,17 @@ def worst_neighbours(estimator, X, y=None):
 
     Notes
     -----
-    Where a row is left out, its place stays. A blank is in no sum and no batch, so it does not matter whether it is
-    there, but everything that is planned from the number of rows must be planned with it. :func:`audit_epsilon` does
-    so, if you give it the estimator itself: it plans the fits to both tables (delta, penalty, steps, noise) for the
-    number of rows of `a`. If you fit the two tables yourself, these may differ, which no guarantee covers.
+    A row that is left out stands for a blank, because a blank is in no sum and no batch. But it counts in the number of
+    rows. If you give :func:`audit_epsilon` the estimator itself, it plans the fits to both tables (delta, penalty,
+    steps, noise) for the number of rows of `a`. If you fit the two tables yourself, these may differ, which no
+    guarantee covers.
 
     The sensitivity of a classifier is the largest distance of two gradients ``s x`` and ``s' x'``. The slopes s of the
     loss are at most 1, and rows have norm at most R, so it is 2 R for a replaced row. (Slopes of the capped logistic
     loss are at most 1/2, and all distances are half as large.) Under the logistic loss, one row under two labels, or a
     row and its opposite by themselves, are only R apart, because their slopes add up to 1.
 
-    Here the two rows are ``(u, v)`` and ``(-u, v)``. All other rows lie on the second axis and have the other label.
+    Here the two rows are ``(u, v)`` and ``(-u, v)``. Most other rows lie on the second axis and have the other label.
     They make the second weight so large that both rows are misclassified, by v times this weight. As the number of rows
     grows in proportion to the penalty, v tends to 0, both slopes to 1, and the distance to 2 R. At ``C=1`` and R = 1 it
     is 1.4 R with 40 rows, 1.8 R with 400 and 1.96 R with 4000, and with the softmax the same share of its larger bound.
