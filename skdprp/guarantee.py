@@ -253,7 +253,7 @@ class PrivacyGuarantee:
     assumptions : tuple of str, default=()
         What must hold for the guarantee to be true.
     not_covered : tuple of str, default=()
-        What the release shows all the same.
+        What the guarantee does not cover, such as what the running time reveals.
     source : str, default=""
         Where it is proved.
     loss : PrivacyLoss or None, default=None
@@ -261,8 +261,8 @@ class PrivacyGuarantee:
     audited_epsilon : float or None, default=None
         The largest epsilon that an attack has shown to be needed at `delta`, if one was run.
     violation : str, default=""
-        What an attack has shown that this guarantee excludes, if any: then it is void. An `audited_epsilon` above
-        `epsilon` is one.
+        What an attack has found although this guarantee rules it out: the guarantee is void then. An `audited_epsilon`
+        above `epsilon` is such a finding. "" if there is none.
     seeded : bool, default=False
         Whether the noise came from a seed: such a release is not private.
     hidden_changes : float or None, default=None

@@ -125,9 +125,9 @@ def dp_accuracy_score(y_true, y_pred, *, epsilon=1.0, groups=None):
     TypeError
         If labels are a sparse matrix or lazy.
     ValueError
-        If there are no rows or not as many labels as predictions, if labels are no column or times, or all are text
-        where numbers are predicted, or if epsilon is not positive, or so large (about 100) that the tails of the noise,
-        which the sampler does not reach, would matter. Nothing is released then.
+        If there are no rows or not as many labels as predictions, if labels are not one column, or are dates or times,
+        or all are text where numbers are predicted, or if epsilon is not positive, or so large (about 100) that the
+        tails of the noise, which the sampler does not reach, would matter. Nothing is released then.
 
     Notes
     -----

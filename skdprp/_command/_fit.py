@@ -144,7 +144,7 @@ def run(options):
     print(privacy_report(model).total)
     if ledger is not None:
         print(f"\n{options.ledger}: all that was released\n{ledger.total()!r}")
-    print(f"\nwrote {options.output}: one release of all rows; each run is one more, and their epsilons add up")
+    print(f"\nwrote {options.output}: if you fit these rows again, the epsilons of both fits add up")
 
 
 def _read(path, options, **labels):

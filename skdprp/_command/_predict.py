@@ -65,7 +65,7 @@ def run(options):
         replace_file(options.output, lambda path: predictions.to_csv(path, index=False))
     print(f"wrote {options.output}: {len(X)} predictions, in the order of the rows")
     print(
-        f"They cost the rows that {options.model} was fitted to no further privacy. No guarantee covers the rows of"
+        f"They cost no further privacy of the rows that {options.model} was fitted to. No guarantee covers the rows of"
         f" {options.file}."
     )
 

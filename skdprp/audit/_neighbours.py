@@ -48,18 +48,19 @@ def worst_neighbours(estimator, X, y=None):
 
     Returns
     -------
-    a, b : ndarray of shape (1, n_features), or tuples (X, y)
+    a, b : ndarray of shape (1, n_features), or tuples (X, y) or (X,)
         - For sketches, two rows at distance `max_change`, on either side of zero. They differ in the feature that moves
           the projection most; for ``adjacency="l2"`` in the direction, and for signs in the feature that moves most of
           them.
-        - For classifiers, two tables with the shape and the labels of the given one. With ``adjacency="replace_one"``
-          one has a row of norm `max_norm`, the other its opposite; with "add_remove" the other lacks the row. All other
-          rows draw the weights to where both of these are misclassified.
+        - For classifiers, two tables with the labels of the given one. With ``adjacency="replace_one"`` both have its
+          shape: the one has a row of norm `max_norm`, and the other its opposite. With "add_remove", the one has a row
+          more than `X`. In the other this row is left out, which stands for a blank (see Notes). The other rows draw
+          the weights to where such a row and its opposite are misclassified.
         - For moments, `X` and y. In the one, the last row has the largest possible norm; in the other, it is at a right
           angle to that row, or blank with "add_remove".
         - For a descent, the same, but instead of the right angle the last target is at the other end of its bounds.
-        - For histograms of numbers, `X`. In the one, the last row is in the first cell of each column; in the other, it
-          is missing, or not there with "add_remove".
+        - For histograms of numbers, `X`. In the one, the last row is in the first cell of each column. In the other,
+          all its values are missing; with "add_remove" it is left out, which stands for a blank.
         - For `MIDPRegressor`, `X` with one entry at plus `max_abs`, and at minus `max_abs`.
 
     Raises
@@ -76,22 +77,34 @@ def worst_neighbours(estimator, X, y=None):
 
     Notes
     -----
-    The sensitivity of a classifier is the distance of two gradients ``s x`` and ``s' x'``, with slopes s of the loss of
-    at most 1 and rows of norm at most R: 2 R for a replaced row. (Slopes of the capped logistic loss are at most 1/2,
-    and all is half of that.) One row under two labels, or a row and its opposite by themselves, stay at R under the
-    logistic loss, for their slopes add up to 1. Here the rows are ``(a, b)`` and ``(-a, b)``, all others lie along the
-    second axis with the other label, and draw the weight so far that both rows are wrong by b times that: both slopes
-    tend to 1, b to 0 and the distance to 2 R as the number of rows grows in proportion to the penalty. It is 1.4 R with
-    40 rows, 1.8 R with 400 and 1.96 R with 4000 at ``C=1`` and R = 1, and with the softmax the same share of its larger
-    bound. The smoothed hinge attains its bound wherever all margins stay below 1 - h, and the capped logistic loss
-    comes as near as noise leaves rows at its boundary, b = 0: 0.98 of it with 400 rows
+    A row that is left out stands for a blank, because a blank is in no sum and no batch. But it counts in the number of
+    rows. If you give :func:`audit_epsilon` the estimator itself, it plans the fits to both tables (delta, penalty,
+    steps, noise) for the number of rows of `a`. If you fit the two tables yourself, these may differ, which no
+    guarantee covers.
+
+    The sensitivity of a classifier is the largest distance of two gradients ``s x`` and ``s' x'``. The slopes s of the
+    loss are at most 1, and rows have norm at most R, so it is 2 R for a replaced row. (Slopes of the capped logistic
+    loss are at most 1/2, and all distances are half as large.) Under the logistic loss, one row under two labels, or a
+    row and its opposite by themselves, are only R apart, because their slopes add up to 1.
+
+    Here the two rows are ``(u, v)`` and ``(-u, v)``. Most other rows lie on the second axis and have the other label.
+    They make the second weight so large that both rows are misclassified, by v times this weight. As the number of rows
+    grows in proportion to the penalty, v tends to 0, both slopes to 1, and the distance to 2 R. At ``C=1`` and R = 1 it
+    is 1.4 R with 40 rows, 1.8 R with 400 and 1.96 R with 4000, and with the softmax the same share of its larger bound.
+    The smoothed hinge attains its bound wherever all margins stay below 1 - h. For the capped logistic loss v is 0: the
+    rows are at its boundary, up to noise, and the distance is 0.98 of its bound with 400 rows
     (``tests/test_audit.py::test_neighbours_of_classifiers_approach_the_sensitivity``).
 
-    These pairs are worst for the gradient, to first order. Not shown to be worst are they for the second derivative,
-    whose share of epsilon they hardly use; for a softmax of three classes and more, and for one-vs-rest, whose bounds
-    are sums over classes that no one pair need attain; for networks, and for descent with steps so short that the
-    weights stay where they start: there the slope is 1/2 unless gradients are clipped. Pairs of sign sketches and of
-    `MIDPRegressor` are good ones, and no more is known of them.
+    These pairs are worst for the gradient, to first order. They are not shown to be worst in four cases:
+
+    - for the second derivative: these pairs hardly use its share of epsilon;
+    - for a softmax of three or more classes, and for one-vs-rest: their bounds are sums over classes, and perhaps no
+      pair attains the sum;
+    - for networks;
+    - for a descent with steps so short that the weights stay where they start: the slope there is 1/2, unless gradients
+      are clipped.
+
+    Pairs of sign sketches and of `MIDPRegressor` are good ones; no more is known of them.
 
     Examples
     --------

@@ -22,8 +22,8 @@ class Cells:
     """Cells of one column, which begin at their edge: of equal width between bounds, or of floats of any size.
 
     Those of equal width have a power of two as their width, and as many begin within the bounds as `n_cells` at most.
-    Without bounds a cell holds the numbers that share a sign and 8 leading bits, or 10 of numbers between 1 and 4096;
-    one holds 0 alone. What lies beyond the outermost cells is in these.
+    Without bounds a cell holds the numbers that share the sign, the exponent and the first 8 bits of the mantissa, or
+    10 of numbers between 1 and 4096; one holds 0 alone. What lies beyond the outermost cells is in these.
     """
 
     bounds: tuple[float, float] | None = None

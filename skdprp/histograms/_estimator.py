@@ -329,9 +329,9 @@ class DPHistograms(PrivateHistograms):
     have norms of about ``(1 + log(n_cells) / pi)^(1/2)``. Multiplied by B again, the noise grows by no more than this
     factor [1]_. Entries of B are rounded to multiples of 1 / 4096, so that sums are exact in floating point.
 
-    Without bounds, a cell holds the numbers that share a sign and 8 leading bits, or 10 of numbers from 1 to 4096, and
-    0 has one for itself: 1990 and 1991 are told apart, and so are 50,000 and 50,200. Bounds make noise less by a few
-    percent, and cells finer.
+    Without bounds, a cell holds the numbers that share the sign, the exponent and the first 8 bits of the mantissa, or
+    10 bits for numbers from 1 to 4096. 0 has a cell of its own. So 1990 and 1991 are told apart, and so are 50,000 and
+    50,200. Bounds reduce the noise by a few percent, and make cells finer unless they are far too wide.
 
     If the categories of a column are not listed, those are released whose noisy count exceeds a threshold. One row
     alone passes it with a small probability, which is part of `delta`. All others stay unnamed.

@@ -110,10 +110,10 @@ class AMPClassifier(PrivateLinearClassifier):
     noise : {"auto", "gaussian", "product"}, default="auto"
         Distribution of the linear term: Gaussian, or a random radius times a random direction. Calibrated exactly, the
         radius is Gamma distributed, which is less noise for few weights; as published it is the half-normal of [2]_.
-        "auto" is the one that puts less noise on the weights by public numbers: mostly product noise for up to 64
-        weights and some 100,000 rows, and Gaussian for more of either, one-vs-rest problems of more than two classes
-        and published calibrations. Beside many other releases Gaussian noise adds up to less; a
-        :class:`~skdprp.DPSearchCV` takes it for "auto".
+        "auto" takes the one that puts less noise on the weights; only public numbers decide this, such as those of rows
+        and columns. Mostly it is product noise for up to 64 weights and some 100,000 rows. It is Gaussian for more of
+        either, for one-vs-rest problems of more than two classes, and for published calibrations. Beside many other
+        releases Gaussian noise adds up to less; a :class:`~skdprp.DPSearchCV` takes it for "auto".
     calibration : {"exact", "published"} or Published, default="exact"
         "published" reproduces [1]_ without hyperparameters (H-F AMP), or [2]_ for product noise, which is then that of
         the release, too. What they claim is in `claimed_`; `guarantee_` has what is true, and fit warns.

@@ -141,11 +141,12 @@ class DPRidge(RegressorMixin, PrivateMoments):
     -----
     ``GridSearchCV`` over `alpha` spends epsilon on every fit. With ``mechanism="moments"``, `path` costs nothing.
 
-    The proof of a descent: a sum of gradients that are clipped to norm c moves by c where a row counts or is blank, and
-    by 2 c where one is replaced. Each of T sums is at weights that earlier noisy ones have released, so that all are
-    one Gaussian release of sqrt(T) times that sensitivity, with ``mu = 2 c sqrt(T) / scale_``, without the 2 where a
-    row counts or is blank. The gradients of a person's rows have weights that add up to 1 at most, and so move a sum no
-    further. The noise also pays for what floats round off, a share of `scale_` that is far below what is printed.
+    The proof of a descent: gradients are clipped to norm c. One row blank or not moves their sum by at most c, one row
+    replaced by at most 2 c. Each of the T sums is computed at weights that depend on the rows only through the earlier
+    noisy sums. So all T together are one Gaussian release of sqrt(T) times that sensitivity: for one row replaced,
+    ``mu = 2 c sqrt(T) / scale_``, and for one row blank or not half of it. The gradients of a person's rows have
+    weights that add up to 1 at most, and so move a sum no further. The noise also covers what floats round off, a share
+    of `scale_` that is far below what is printed.
 
     References
     ----------

@@ -225,10 +225,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
       squares of moves over scales add up to mu^2. Let t be the scale of a sum of gradients ``d u'``, where d is the
       derivative by the scores, of norm 1 at most in units of its bound.
 
-      A row u that counts or is blank moves the products by ``|u|^2`` and a sum by ``|u|``, both 1 at most, so that
+      One row u, blank or not, moves the products by ``|u|^2`` and a sum by ``|u|``, both 1 at most, so that
       ``mu^2 = 1 / s^2 + T / t^2``, of which the products have a fifth.
 
-      A row u for another row v moves the products by the root of ``|u u' - v v'|^2 = a^2 + b^2 - 2 c^2 a b``, with
+      A row u replaced by a row v moves the products by the root of ``|u u' - v v'|^2 = a^2 + b^2 - 2 c^2 a b``, with
       ``a = |u|^2``, ``b = |v|^2`` and c the size of their cosine, and a sum by that of
       ``|d u' - e v'|^2 <= a + b + 2 c sqrt(a b)``, whatever d and e are at that step. With ``s = sqrt(8) k`` and
       ``t = 2 sqrt(T) k``, ``k^2 mu^2`` is ``f = (a^2 + b^2 - 2 c^2 a b) / 8 + (a + b + 2 c sqrt(a b)) / 4``. It grows

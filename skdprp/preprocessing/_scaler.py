@@ -22,8 +22,8 @@ class PublicScaler(DataIndependentTransformer):
     later noise covers. This one learns the number and the names of the columns only. It is data-independent
     and treats each row by itself, so that the guarantee of what follows holds for the rows as they leave it.
 
-    With the default range, of length 1, the default ``max_change=1.0`` of the sketches hides all that one column says;
-    and ``max_norm=n_features**0.5 / 2`` of the linear models clips no row.
+    The default range has length 1. So the default ``max_change=1.0`` of the sketches covers any change of one column;
+    epsilon says how well it is hidden. ``max_norm=n_features**0.5 / 2`` of the linear models clips no row.
 
     Parameters
     ----------

@@ -48,10 +48,11 @@ def make_table_preprocessor(
 ):
     """Make the preprocessor of a table, by what is known of its columns without looking at them.
 
-    Each column is named once: under `bounds` or `edges`, under `categories`, or under `drop`. All else is found
-    privately, for `epsilon`, or is an error that names all such columns. With an `epsilon`, bins between bounds are
-    found privately, too: bounds make the noise less, and the bins no worse. Rows that come out are made for the default
-    ``max_norm=1.0`` of the linear models, so that nothing has to be computed by hand.
+    Each column is named once: under `bounds` or `edges`, under `categories`, or under `drop`. With an `epsilon`, bins
+    and categories of all other columns are found privately. Without one, an error lists the columns that are not named.
+    With an `epsilon`, bins between bounds are found privately, too. Bounds reduce the noise a little. If they are far
+    wider than the range of the values, they make the bins coarser, because there are at most 4096 cells between them.
+    The prepared rows suit the default ``max_norm=1.0`` of the linear models: you need not compute it.
 
     Parameters
     ----------

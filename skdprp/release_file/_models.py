@@ -80,9 +80,10 @@ def save_model(path, estimator, *, description=""):
     -----
     The file holds parameters and fitted attributes as JSON and arrays, the guarantee of each private step, and the
     version. What steps without privacy learnt, as a StandardScaler, is in it as it is in the estimator, and no
-    guarantee covers it: see :func:`~skdprp.privacy_report`. What parameters had learnt before is left out where the
-    fit made clones of them, as the `estimator` of an ensemble, and so are callbacks. A private transformer that stands
-    in two pipelines was fitted for each, and both files state its last fit alone: give each pipeline a clone.
+    guarantee covers it: see :func:`~skdprp.privacy_report`. If a parameter is an estimator of which the fit made
+    clones, as the `estimator` of an ensemble, what it had learnt before is left out. Callbacks are left out, too. A
+    private transformer that stands in two pipelines was fitted for each, and both files state its last fit alone: give
+    each pipeline a clone.
 
     Examples
     --------

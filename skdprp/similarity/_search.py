@@ -280,8 +280,8 @@ class HammingNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     Notes
     -----
     Where FAISS is installed (``pip install ".[search]"``) it compares the bits, with the same answers.
-    Time grows with queries times sketches times bits, memory beyond a copy of the sketches with the sketches for one
-    query of each thread.
+    Time is proportional to queries times sketches times bits. Besides a copy of the sketches, each thread needs memory
+    in proportion to the number of sketches, for one query at a time.
 
     Examples
     --------

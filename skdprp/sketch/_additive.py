@@ -142,9 +142,9 @@ class DPRandomProjection(AdditiveSketch):
         "kenthapadi_bound", the published formula, are set before a Gaussian projection is drawn, for a delta of 1e-9 or
         more; "classic" needs epsilon < 1.
     max_nonzeros : int or None, default=None
-        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
-        it says that rows are lost in the noise, fit warns; nothing else depends on it, and rows with more are released
-        alike.
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. If, by
+        this bound, the noise nearly hides whole rows, fit warns. Nothing else depends on it: rows with more nonzeros
+        are released in the same way.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.
     n_jobs : int or None, default=None
@@ -262,9 +262,9 @@ class DPOPORP(AdditiveSketch):
     calibration : {"analytic", "kenthapadi", "classic"}, default="analytic"
         How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "classic" needs epsilon < 1.
     max_nonzeros : int or None, default=None
-        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
-        it says that rows are lost in the noise, fit warns; nothing else depends on it, and rows with more are released
-        alike.
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. If, by
+        this bound, the noise nearly hides whole rows, fit warns. Nothing else depends on it: rows with more nonzeros
+        are released in the same way.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.
     n_jobs : int or None, default=None

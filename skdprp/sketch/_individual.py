@@ -41,9 +41,9 @@ class iDPSignRP(SignSketch):
     density : "auto" or float, default="auto"
         Share 1 / s of nonzero entries of a very sparse projection; "auto" is 1 / sqrt(n_features).
     max_nonzeros : int or None, default=None
-        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
-        it says that most bits of every row tell nothing of it, fit warns; nothing else depends on it, and rows with
-        more are released alike.
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. If, by
+        this bound, most bits of every row tell nothing of it, fit warns. Nothing else depends on it: rows with more
+        nonzeros are released in the same way.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None

@@ -261,9 +261,9 @@ class DPSignRP(FlippedSignSketch):
         How `min_norm` is used: by the exact distribution of the number of signs that differ, or by the published bound
         N_+.
     max_nonzeros : int or None, default=None
-        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
-        it says that most bits of every row are random, or that rows are lost in the noise, fit warns; nothing else
-        depends on it, and rows with more are released alike.
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. If, by
+        this bound, most bits of every row are random, or the noise nearly hides whole rows, fit warns. Nothing else
+        depends on it: rows with more nonzeros are released in the same way.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -474,9 +474,9 @@ class DPSignOPORP(FlippedSignSketch):
         Number t of independent projections with k / t bits each, at epsilon / t each: repetitions against empty bins.
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
     max_nonzeros : int or None, default=None
-        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
-        it says that most bits of every row are random, or that rows are lost in the noise, fit warns; nothing else
-        depends on it, and rows with more are released alike.
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. If, by
+        this bound, most bits of every row are random, or the noise nearly hides whole rows, fit warns. Nothing else
+        depends on it: rows with more nonzeros are released in the same way.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
