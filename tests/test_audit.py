@@ -276,8 +276,8 @@ def test_classifiers_are_not_accused(model, container, monkeypatch):
 
 def test_the_canary_of_a_classifier_is_found_as_far_as_the_guarantee_allows(seeded, monkeypatch):
     """In the linear part of the loss the sensitivity is attained: much of epsilon is proved."""
-    release_alone(monkeypatch, type(MODELS[3]))
     a, b = worst_neighbours(MODELS[3], np.zeros((4, 1)), [1, 0, 1, 1])
+    release_alone(monkeypatch, type(MODELS[3]))
     result = audit_epsilon(MODELS[3], a, b, n_trials=470, confidence=SURE, distinguishers=["membership"])
     assert 0.25 < result.epsilon <= 2.0
 
@@ -786,7 +786,7 @@ def test_descent_is_not_accused(model):
     """On sparse rows neighbours and releases are the same, so that there is nothing more to be found.
 
     A quarter of normal noise would be, in linear fits on all rows: by binomial laws it passes less than once in 10^7.
-    Of seeded noise, whose outcome is always this one: at the confidence of SURE that would take twice the fits.
+    Of seeded noise, whose outcome is always this one: at the confidence of SURE that takes nearly twice the fits.
     """
     X, y = load_iris(return_X_y=True)
     X, y = X[:100:5] / 10, y[:100:5]
