@@ -431,7 +431,7 @@ def test_an_audit_of_a_pipeline_stays_below_its_total_and_catches_bins_that_are_
     options = {"output": slope, "confidence": 1 - 1e-9, "delta": 2e-3}
     options["distinguishers"] = {"slope": lambda outputs: outputs[:, 0]}
     pair = (INLIERS, SIDES), (OUTLIER, SIDES)
-    private = make_pipeline(DPBinner(8, n_cells=256, epsilon=0.5, delta=1e-3), model)
+    private = make_pipeline(DPBinner(8, epsilon=0.5, delta=1e-3), model)
     assert audit_epsilon(private, *pair, n_trials=120, **options).epsilon <= 1.0  # 1.3 if all trials were told apart
     found = [KBinsDiscretizer(8, encode="onehot-dense", strategy="uniform").fit(X) for X, _ in pair]
     pair = [(bins.transform(X), y, bins.transform(POINTS)) for bins, (X, y) in zip(found, pair, strict=True)]
