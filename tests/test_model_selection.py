@@ -6,7 +6,7 @@ import math
 import pickle
 import sys
 import warnings
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 import dask.array
@@ -527,6 +527,12 @@ def test_seeded_searches_are_marked_and_repeat(binary):
 # Attacks: one held-out row decides which of two candidates is right about it
 
 
+@cache
+def calibration_of_says(epsilon, delta, adjacency):
+    facts = {"adjacency": Adjacency(adjacency), "per": "fit", "loss": PrivacyLoss()}
+    return Calibration(PrivacyGuarantee(epsilon, delta, **facts))
+
+
 class Says(RegressorMixin, BaseEstimator):
     """Predict one value, whatever the rows are: as private as anybody asks for, and fitted at once."""
 
@@ -538,9 +544,12 @@ class Says(RegressorMixin, BaseEstimator):
         self.delta = delta
         self.adjacency = adjacency
 
+    @classmethod
+    def _get_param_names(cls):  # known, as thousands of clones are made
+        return ["adjacency", "delta", "epsilon", "value"]
+
     def _calibration_of(self, shape, dtype, n_outputs):
-        facts = {"adjacency": Adjacency(self.adjacency), "per": "fit", "loss": PrivacyLoss()}
-        return Calibration(PrivacyGuarantee(self.epsilon, self.delta, **facts))
+        return calibration_of_says(self.epsilon, self.delta, self.adjacency)
 
     def fit(self, X, y):
         self.guarantee_ = self._calibration_of(X.shape, X.dtype, 1).guarantee
