@@ -139,7 +139,8 @@ def test_the_report_after_the_fit_is_the_budget(pipeline, binary):
 
 
 @pytest.mark.parametrize(
-    "model", [AMPClassifier(classes=[0, 1]), make_pipeline(DPBinner(4), AMPClassifier(classes=[0, 1]))]
+    "model",
+    [AMPClassifier(classes=[0, 1]), make_pipeline(DPBinner(4), AMPClassifier(classes=[0, 1], noise="gaussian"))],
 )
 def test_a_budget_of_a_few_rows_and_the_number_of_all_is_that_of_all(model, binary):
     """As of a table that is read in parts: their default delta is of the number of all rows, too."""
@@ -283,7 +284,7 @@ def test_a_display_varies_the_budget_of_the_search(binary):
     assert private_parameters(search[-1]) == ["epsilon"]
 
 
-@pytest.mark.parametrize("model", [AMPClassifier(), make_pipeline(DPPCA(2), AMPClassifier())])
+@pytest.mark.parametrize("model", [AMPClassifier(), make_pipeline(DPPCA(2), AMPClassifier(multi_class="ovr"))])
 def test_a_clone_of_a_winner_does_not_take_labels_of_the_rows_for_a_list(model):
     """Its `classes` were the labels in y, and a refit to other rows said nothing of the set of labels."""
     X, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 3
@@ -599,7 +600,7 @@ def test_private_branches_of_columns_are_searched_and_rows_that_they_refuse_are_
     X = pd.DataFrame({"age": np.arange(400.0) % 90, "town": ["York", "Hull"] * 200})
     y = np.arange(400) % 2
     columns = ColumnTransformer([("public", PublicBinner((0, 90)), ["age"]), ("private", DPBinner(), ["town"])])
-    model = make_pipeline(columns, AMPClassifier(max_norm=2**0.5, classes=[0, 1]))
+    model = make_pipeline(columns, AMPClassifier(max_norm=2**0.5, classes=[0, 1], noise="gaussian"))
     grid = {"columntransformer__private__max_categories": [2, 5]}
     search = DPSearchCV(model, grid, n_trials=2, epsilon=50.0, delta=1e-5).fit(X, y)
     assert search.guarantee_.epsilon == 50.0
