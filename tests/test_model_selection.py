@@ -600,7 +600,7 @@ def test_private_branches_of_columns_are_searched_and_rows_that_they_refuse_are_
     X = pd.DataFrame({"age": np.arange(400.0) % 90, "town": ["York", "Hull"] * 200})
     y = np.arange(400) % 2
     columns = ColumnTransformer([("public", PublicBinner((0, 90)), ["age"]), ("private", DPBinner(), ["town"])])
-    model = make_pipeline(columns, AMPClassifier(max_norm=2**0.5, classes=[0, 1], noise="gaussian"))
+    model = make_pipeline(columns, AMPClassifier(max_norm=2**0.5, classes=[0, 1]))
     grid = {"columntransformer__private__max_categories": [2, 5]}
     search = DPSearchCV(model, grid, n_trials=2, epsilon=50.0, delta=1e-5).fit(X, y)
     assert search.guarantee_.epsilon == 50.0
