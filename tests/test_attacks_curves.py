@@ -169,10 +169,13 @@ def _spent_by(model, X, y, **options):
 
 
 def test_a_curve_of_a_total_is_of_as_many_classes_of_each_output_as_each_fold_has():
-    """Five classes of one output are in one fold, as of another in both: 5.57 was spent where the axis said 5."""
+    """Five classes of one output are in one fold, as of another in both: 5.57 was spent where the axis said 5.
+
+    One problem for each class, which is composed faster than a softmax: three more still spend 1.5 percent more.
+    """
     A, B = (np.random.default_rng(0).integers(0, n_classes, len(X200_UNIFORM)) for n_classes in (2, 5))
     A[-3:] = 2, 3, 4
-    model = MultiOutputClassifier(AMPClassifier(noise="gaussian"))
+    model = MultiOutputClassifier(AMPClassifier(noise="gaussian", multi_class="ovr"))
     display, spent = _spent_by(model, X200_UNIFORM, np.column_stack([A, B]), epsilons=[1.0, 5.0])
     assert len(spent) == 4 and spent.max() <= 1 + 1e-9
     assert _axis(display) == "total epsilon of all private steps, one row replaced, given the set of labels"
@@ -183,8 +186,8 @@ def _without_zero_columns(X):
 
 
 def test_a_curve_of_a_total_says_by_how_much_fits_to_rows_of_another_width_exceed_it():
-    """Rows of one half have 4 columns, those of the other 100, for which both budgets were: 6.3 and 5 were spent."""
-    X, y = np.random.default_rng(0).uniform(-1, 1, (200, 100)), np.arange(200) % 2
+    """Rows of one half have 4 columns, those of the other 30, for which both budgets were: 6.3 and 5 were spent."""
+    X, y = np.random.default_rng(0).uniform(-1, 1, (200, 30)), np.arange(200) % 2
     X[:100, 4:] = 0.0
     vote = VotingClassifier([(name, AMPClassifier(noise="product", classes=[0, 1])) for name in ("a", "b")])
     model = make_pipeline(FunctionTransformer(_without_zero_columns), vote)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from many_fits import release_alone
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -193,6 +194,7 @@ def test_noise_that_classes_share_is_found(shared, monkeypatch):
             _noise, "draw_gaussian", lambda shape, scale: np.tile(gaussian(shape[1:], scale), (shape[0], 1))
         )
     model = AMPClassifier(loss="huber_hinge", C=1e-4, fit_intercept=False, delta=1e-3)
+    release_alone(monkeypatch, AMPClassifier)
     X = np.ones((6, 1))
     result = audit_epsilon(model, (X, [0, 0, 1, 1, 2, 0]), (X, [0, 0, 1, 1, 2, 1]), n_trials=400, confidence=SURE)
     assert result.exceeds(PrivacyGuarantee(1.0, 1e-3)) == shared
@@ -263,17 +265,19 @@ MODELS = [
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, pd.DataFrame])
-def test_classifiers_are_not_accused(model, container):
+def test_classifiers_are_not_accused(model, container, monkeypatch):
     X, y = load_iris(return_X_y=True)
     X, y = container(X[::25] / 10), y[::25]
     a, b = worst_neighbours(model, X, y)
+    release_alone(monkeypatch, type(model))
     result = audit_epsilon(model, a, b, n_trials=16, confidence=SURE)
     assert not result.exceeds(clone(model).set_params(classes=[0, 1, 2]).fit(*a).guarantee_)
 
 
-def test_the_canary_of_a_classifier_is_found_as_far_as_the_guarantee_allows(seeded):
+def test_the_canary_of_a_classifier_is_found_as_far_as_the_guarantee_allows(seeded, monkeypatch):
     """In the linear part of the loss the sensitivity is attained: much of epsilon is proved."""
     a, b = worst_neighbours(MODELS[3], np.zeros((4, 1)), [1, 0, 1, 1])
+    release_alone(monkeypatch, type(MODELS[3]))
     result = audit_epsilon(MODELS[3], a, b, n_trials=470, confidence=SURE, distinguishers=["membership"])
     assert 0.25 < result.epsilon <= 2.0
 
@@ -609,7 +613,9 @@ def gradients(model, row, label, fitted):
 def share_of_sensitivity(model, n_rows, n_classes):
     """How far the row that differs moves the gradient at weights that are released, at most 1 by the guarantee."""
     a, b = worst_neighbours(model, np.ones((n_rows, 4)), np.arange(n_rows) % n_classes)
-    fitted = [clone(model).fit(*a) for _ in range(20)]
+    with pytest.MonkeyPatch.context() as patch:
+        release_alone(patch, type(model))
+        fitted = [clone(model).fit(*a) for _ in range(20)]
     moved, replaced = gradients(model, a[0][-1], a[1][-1], fitted), model.adjacency == "replace_one"
     if replaced:
         moved = moved - gradients(model, b[0][-1], b[1][-1], fitted)
@@ -780,18 +786,20 @@ def test_descent_is_not_accused(model):
     """On sparse rows neighbours and releases are the same, so that there is nothing more to be found.
 
     A quarter of normal noise would be, in linear fits on all rows: by binomial laws it passes less than once in 10^7.
+    Of seeded noise, whose outcome is always this one: at the confidence of SURE that takes nearly twice the fits.
     """
     X, y = load_iris(return_X_y=True)
     X, y = X[:100:5] / 10, y[:100:5]
     guarantee, pairs = clone(model).fit(X, y).guarantee_, []
     attack = "linear" if model.hidden_layer_sizes else "membership"
-    n_trials = 240 if model.batch_size == 4 and model.adjacency == "replace_one" else 160  # samples hide more
+    n_trials = 200 if model.batch_size == 4 and model.adjacency == "replace_one" else 130  # samples hide more
     dense = {"delta": guarantee.profile(0.5), "n_trials": n_trials, "distinguishers": [attack]}
     for container, options in ((np.asarray, dense), (sp.csr_array, {"n_trials": 16})):
         (X_more, y_more), (X_less, y_less) = pair = worst_neighbours(model, container(X), y)
         assert X_more.shape[0] - X_less.shape[0] == len(y_more) - len(y_less) == (model.adjacency == "add_remove")
-        with reproducible_noise(0):
-            assert not audit_epsilon(model, *pair, confidence=SURE, **options).exceeds(guarantee)
+        with reproducible_noise(0), pytest.MonkeyPatch.context() as patch:
+            release_alone(patch, DPSGDClassifier)
+            assert not audit_epsilon(model, *pair, confidence=1 - 1e-4, **options).exceeds(guarantee)
         pairs.append(pair)
     for (X, y), (sparse, same) in zip(*pairs, strict=True):
         assert np.array_equal(X, sparse.toarray()) and np.array_equal(y, same)

@@ -241,6 +241,7 @@ def test_from_cv_results_takes_the_best_candidate_of_each_epsilon(two_digits):
 @pytest.mark.parametrize("refit", [True, False])
 def test_from_cv_results_names_the_parameter_and_no_guarantee(refit, two_digits):
     """A search records neither what its fits guaranteed nor what else they released."""
+    X, y = two_digits[0][:, 26:30], two_digits[1]  # few columns to find bins of
     model, of_model = make_pipeline(Normalizer(), AMPClassifier(delta=1e-6)), {"ampclassifier__epsilon": [1.0, 10.0]}
     sketched = make_pipeline(DPOPORP(4, adjacency="l2", max_change=2.0), LogisticRegression())
     placed = {"normalizer": [Normalizer(), DPBinner(3, sparse_output=False)], **of_model}
@@ -256,7 +257,7 @@ def test_from_cv_results_names_the_parameter_and_no_guarantee(refit, two_digits)
         (BaggingClassifier(AMPClassifier(), n_estimators=2), {"estimator__epsilon": [1.0]}, "estimator__epsilon"),
         (DPSearchCV(model, {}, n_trials=1), {"epsilon": [1.0]}, "epsilon"),
     ):
-        search = GridSearchCV(estimator, grid, cv=2, refit=refit).fit(*two_digits)
+        search = GridSearchCV(estimator, grid, cv=2, refit=refit).fit(X, y)
         display = PrivacyUtilityDisplay.from_cv_results(search)
         assert (display.parameter, display.hides) == (parameter, "")
         assert display.plot().ax_.get_xlabel().splitlines()[0] == f"parameter {parameter}"

@@ -3,8 +3,6 @@
 import os
 import pickle
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -35,6 +33,7 @@ da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe"
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1000, 4))
+FEW = X[:340]  # in nine parts of 40, one more than are joined at once
 TWO = (X[:, 0] + RNG.logistic(size=1000) > 0).astype(int)
 LABELS = {"two": TWO, "three": TWO + (X[:, 1] > 1), "text": np.array(["no", "yes"])[TWO]}
 MODELS = [
@@ -42,8 +41,8 @@ MODELS = [
     AMPClassifier(delta=1e-6, noise="gaussian", loss="huber_hinge"),
     AMPClassifier(delta=1e-6, multi_class="ovr", fit_intercept=False),
     ProductNoiseOutputPerturbation(),
-    DPSGDClassifier(n_epochs=5, preconditioner=False),
-    DPSGDClassifier(n_epochs=5, preconditioner=True),
+    DPSGDClassifier(n_epochs=3, preconditioner=False),
+    DPSGDClassifier(n_epochs=3, preconditioner=True),
 ]
 CLOSE = {"rtol": 1e-7, "atol": 1e-8}  # where solvers stop is within 1e-10 of the norms of all rows, over the penalty
 
@@ -72,24 +71,24 @@ def in_this_thread():
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_whatever_the_pieces_the_fit_is_that_in_memory(model, labels, silenced_noise, tmp_path):
-    y = LABELS[labels]
+    X, y = FEW, LABELS[labels][: len(FEW)]
     expected = clone(model).fit(X, y)
-    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")).assign(y=y), npartitions=3)
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")).assign(y=y), npartitions=2)
     pieces = {
-        "a chunk": cut(X, y, 1000),
-        "chunks": cut(X, y, 130),
-        "the other way": cut(X, y, 130)[::-1],
-        "rows": [*cut(X[:9], y[:9], 1), (X[9:], y[9:])],
-        "sparse": cut(sp.csr_array(X), y, 400),
-        "lists": [(rows.tolist(), some.tolist()) for rows, some in cut(X, y, 400)],
-        "none": [(X[:0], y[:0]), *cut(X, y, 700)],
+        "a chunk": cut(X, y, 340),
+        "chunks": cut(X, y, 100),
+        "the other way": cut(X, y, 100)[::-1],
+        "rows": [*cut(X[:3], y[:3], 1), (X[3:], y[3:])],
+        "sparse": cut(sp.csr_array(X), y, 200),
+        "lists": [(rows.tolist(), some.tolist()) for rows, some in cut(X, y, 200)],
+        "none": [(X[:0], y[:0]), *cut(X, y, 250)],
     }
     if labels != "text":
         np.save(tmp_path / "table.npy", np.column_stack([X, y]))
         pieces["file"] = ReadAnew(tmp_path / "table.npy")
     fits = {name: clone(model).fit_chunks(chunks) for name, chunks in pieces.items()}
-    fits["dask array"] = clone(model).fit(da.from_array(X, chunks=(300, 3)), da.from_array(y, chunks=270))
-    fits["many partitions"] = clone(model).fit(da.from_array(X, chunks=(60, 4)), da.from_array(y, chunks=60))
+    fits["dask array"] = clone(model).fit(da.from_array(X, chunks=(150, 3)), da.from_array(y, chunks=120))
+    fits["many partitions"] = clone(model).fit(da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40))
     fits["dask frame"] = clone(model).fit(frame[list("abcd")], frame["y"])
     for name, fit in fits.items():
         np.testing.assert_allclose(fit.coef_, expected.coef_, err_msg=name, **CLOSE)
@@ -323,30 +322,28 @@ def test_lazy_sketches_are_not_released_in_each_pass():
     assert ledger.entries == ()
 
 
-def rows_of(part, fatal):
-    """Rows of a part; but where there is a file named `fatal`, take it away and die."""
-    if fatal.exists():
-        fatal.unlink()
-        os._exit(1)
-    return X[part]
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_a_worker_that_is_killed_costs_time_and_no_second_release(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    parts = [slice(0, 400), slice(400, 1000)]
+    parts, fatal = [slice(0, 400), slice(400, 1000)], tmp_path / "fatal"
     passes, whole = [], StreamedRows.sum
+
+    def rows_of(rows):  # within the test: workers do not import its module, which costs each a second
+        if fatal.exists():
+            fatal.unlink()
+            os._exit(1)
+        return rows
 
     def kill_in_the_third_pass(self, function):
         passes.append(1)
         if len(passes) == 3:
-            (tmp_path / "fatal").touch()
+            fatal.touch()
         return whole(self, function)
 
     monkeypatch.setattr(StreamedRows, "sum", kill_in_the_third_pass)
-    read = dask.delayed(partial(rows_of, fatal=Path(tmp_path, "fatal")), pure=False)
+    read = dask.delayed(rows_of, pure=False)
     lengths = [part.stop - part.start for part in parts]
-    rows = [da.from_delayed(read(part), (n, 4), dtype=float) for part, n in zip(parts, lengths, strict=True)]
+    rows = [da.from_delayed(read(X[part]), (n, 4), dtype=float) for part, n in zip(parts, lengths, strict=True)]
     lazy = da.concatenate(rows), da.from_array(TWO, chunks=[lengths])
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": "CRITICAL"}
     with reproducible_noise(0):
@@ -359,6 +356,6 @@ def test_a_worker_that_is_killed_costs_time_and_no_second_release(tmp_path, monk
         reproducible_noise(0),
     ):
         coef = AMPClassifier().fit(*lazy).coef_
-    assert len(passes) > 3 and not (tmp_path / "fatal").exists()
+    assert len(passes) > 3 and not fatal.exists()
     assert len(ledger.entries) == 1
     np.testing.assert_allclose(coef, expected, **CLOSE)

@@ -1,5 +1,6 @@
 """Networks: the sum of clipped gradients, and the place of a row, which decides nothing."""
 
+import inspect
 import os
 import signal
 import subprocess
@@ -121,11 +122,19 @@ def test_sums_of_all_rows_that_overflow_tell_nobody(hidden, make):
     assert all(np.isfinite(coef).all() for coef in model.coefs_)
 
 
-KERNELS = """
+# The products alone, which need numpy and scipy.sparse: all that their module imports takes a second.
+NAMES = ["row_products", "forget_trials", "_rounds_rows_alike", "_numbers_of_many_sizes", "_aligned"]
+PRODUCTS = f"""
+from functools import lru_cache
 import numpy as np
+import scipy.sparse as sp
+_TRIED, _LINE = {_network._TRIED}, {_network._LINE}
+{"".join(inspect.getsource(getattr(_network, name)) for name in NAMES)}
+"""
+KERNELS = """
 from threadpoolctl import threadpool_info, threadpool_limits
-from skdprp.neural_network._network import row_products
 for n_threads in (1, 2):
+    forget_trials()
     rng = np.random.default_rng(0)
     with threadpool_limits(n_threads, user_api="blas"):
         assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} <= {n_threads}
@@ -144,7 +153,7 @@ for n_threads in (1, 2):
 def test_no_linear_algebra_rounds_equal_rows_apart(kernel):
     """Several kernels of OpenBLAS do: with Haswell's, most rows of 26 scores in float32 depend on their place."""
     known = {"OPENBLAS_NUM_THREADS": "2"} | ({"OPENBLAS_CORETYPE": kernel} if kernel else {})
-    ended = subprocess.run([sys.executable, "-c", KERNELS], env=os.environ | known)
+    ended = subprocess.run([sys.executable, "-c", PRODUCTS + KERNELS], env=os.environ | known)
     if kernel and ended.returncode == -signal.SIGILL:
         pytest.skip(f"this processor lacks instructions of the kernel {kernel}")
     assert ended.returncode == 0
