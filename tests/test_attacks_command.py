@@ -204,7 +204,8 @@ def cells_of_others(path, lines, options):
         X, y = read_rows(path, options, unnamed="find")
     except ValueError:
         return None
-    return X.dtypes.tolist(), X.iloc[1:].map(lambda cell: repr(cell) if cell == cell else "missing"), y[1:].tolist()
+    others = X.iloc[1:].to_numpy(dtype=object)
+    return X.dtypes.tolist(), [repr(cell) if cell == cell else "missing" for cell in others.flat], y[1:].tolist()
 
 
 def test_no_row_of_a_table_decides_how_the_cells_of_others_are_read(tmp_path):
@@ -224,7 +225,7 @@ def test_no_row_of_a_table_decides_how_the_cells_of_others_are_read(tmp_path):
         firsts = [",".join([*(rng.choice(pools[kind]) for kind in kinds), label]) for label in "01"]
         one, other = (cells_of_others(options.file, [first, *rest], options) for first in firsts)
         if one is not None and other is not None and one[0] == other[0]:  # types are public
-            assert one[1].equals(other[1]) and one[2] == other[2]
+            assert one[1:] == other[1:]
             n_read += 1
     assert n_read > 50
 

@@ -2,15 +2,23 @@
 
 import gzip
 import re
+from pathlib import Path
 
 import pytest
 from command import FIT, printed
 from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from skdprp._command import main
 from skdprp._command._utility import EPSILONS
 
 TABLE = FIT[1:]
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Write an empty figure, where what is printed is asked for: to draw one takes longer than all the rest."""
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: Path(path).touch())
 
 
 def test_digits(folder, capsys, seeded):
@@ -33,7 +41,7 @@ def test_digits(folder, capsys, seeded):
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_csv(points, folder, capsys, seeded, separator):
+def test_csv(points, folder, capsys, seeded, undrawn, separator):
     (folder / "points.csv").write_text("\n".join(points).replace(",", separator))
     main([*TABLE, "--epsilon", "100", "--output", "out.png", "--max-change", "0.5"])
     out = capsys.readouterr().out
@@ -42,7 +50,7 @@ def test_csv(points, folder, capsys, seeded, separator):
     assert "at most 0.5" in out and (folder / "out.png").exists()
 
 
-def test_public_centre_makes_signs_tell_something(points, folder, capsys, seeded):
+def test_public_centre_makes_signs_tell_something(points, folder, capsys, seeded, undrawn):
     """Between two clouds around 0 and 4 the sign of x - 2 tells them apart; the sign of x + 100 tells nothing."""
     accuracy = {}
     for centre in ("2", "-100"):
@@ -51,7 +59,7 @@ def test_public_centre_makes_signs_tell_something(points, folder, capsys, seeded
     assert accuracy["2"] > 0.9 > 0.7 > accuracy["-100"]
 
 
-def test_centre_is_taken_off_columns_with_bounds_too(points, folder, capsys, seeded):
+def test_centre_is_taken_off_columns_with_bounds_too(points, folder, capsys, seeded, undrawn):
     """Both clouds, around 0 and 4, lie in the upper half of -20 to 8, so that all signs are the same."""
     accuracy = {}
     for centre in ("0", "0.35"):
@@ -73,7 +81,7 @@ def test_the_figure_says_in_which_units_a_row_may_change(points, folder, capsys,
 
 
 @pytest.mark.parametrize("gzipped", [False, True])
-def test_libsvm(points, folder, capsys, seeded, gzipped):
+def test_libsvm(points, folder, capsys, seeded, undrawn, gzipped):
     name = "points.svm.gz" if gzipped else "points.svm"
     if gzipped:
         (folder / name).write_bytes(gzip.compress((folder / "points.svm").read_bytes()))
@@ -151,7 +159,7 @@ def test_bad_input_is_one_line_and_exit_code_two(points, folder, capsys, change,
     assert set(folder.iterdir()) == before
 
 
-def test_what_is_said_of_the_rows_is_public(folder, capsys):
+def test_what_is_said_of_the_rows_is_public(folder, capsys, undrawn):
     """Before the table of shares, rows of other values make no difference; bounds are advised where there are none."""
     said = []
     for scale in (1, 1000):

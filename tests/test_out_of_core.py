@@ -405,8 +405,13 @@ def test_bad_chunks_and_collections_are_refused(rows):
 @pytest.fixture(scope="module")
 def client():
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    configuration = {
+        "distributed.comm.timeouts.connect": "60s",
+        "distributed.logging.distributed": "critical",
+        "distributed.worker.multiprocessing-method": "forkserver",  # which imports distributed once for all workers
+    }
     with (
-        dask.config.set({"distributed.comm.timeouts.connect": "60s", "distributed.logging.distributed": "critical"}),
+        dask.config.set(configuration),
         LocalCluster(**options, silence_logs="CRITICAL") as cluster,
         Client(cluster) as client,
     ):
@@ -460,14 +465,6 @@ def test_a_stale_sketch_is_refused_on_a_worker(client, rows):
         client.submit(pickle.loads(pickle.dumps(stale)).transform, rows).result()
 
 
-def held_back(block, gate):
-    """Wait a second, or until there is a file `gate`."""
-    end = time.monotonic() + 1
-    while time.monotonic() < end and not gate.exists():
-        time.sleep(0.01)
-    return block
-
-
 def chunk_done(client, keys):
     """A key of `keys` whose result some worker holds, and the address of that worker."""
     while True:
@@ -480,7 +477,15 @@ def chunk_done(client, keys):
 def test_a_worker_killed_half_way(client, tmp_path):
     """The result is complete; the rows that were lost are released anew, with noise of their own."""
     gate = tmp_path / "gate"
-    X = da.zeros((400, 20), chunks=(10, 20)).map_blocks(held_back, gate, dtype=float)
+
+    def held_back(block):
+        """Wait a second, or until there is a file; not a function of this module, which workers would import."""
+        end = time.monotonic() + 1
+        while time.monotonic() < end and not gate.exists():
+            time.sleep(0.01)
+        return block
+
+    X = da.zeros((400, 20), chunks=(10, 20)).map_blocks(held_back, dtype=float)
     sketch = DPRandomProjection(20, projection="identity").fit(X)
     pids = client.run(os.getpid)
     S = sketch.transform(X).persist()

@@ -1,6 +1,7 @@
 """Search with plain queries: posterior means against Bayes' rule, neighbours against sorting all cosines."""
 
 import pickle
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -190,11 +191,20 @@ def test_posterior_means_find_far_more_than_noisy_inner_products_and_cosines(noi
     assert recall(exact, found) > 1.3 * max(plain) > 0.1
 
 
+@lru_cache
+def rows_of_words(n_words, share=0.0):
+    """Rows whose words are the rarer the later they come; a share of all words occurs five times."""
+    rng = np.random.default_rng(0)
+    rows = sparse_rows(rng, (1000, n_words), np.minimum(0.3, 1.5 / np.arange(1, n_words + 1)))
+    if share:
+        rows[rng.uniform(size=rows.shape) < share] *= 5
+    return rows
+
+
 @pytest.mark.parametrize("epsilon", [2.5, 3.0, 3.5, 4.0, 5.0])
 def test_short_texts_are_found_no_worse_than_by_noisy_inner_products(epsilon):
     """At small epsilon posterior means alone found a row itself in 15 of 100 cases, and plain products in 95."""
-    rng = np.random.default_rng(0)
-    rows = sp.csr_array(sparse_rows(rng, (1000, 4000), np.minimum(0.3, 1.5 / np.arange(1, 4001))))
+    rows = sp.csr_array(rows_of_words(4000))
     sketch = DPOPORP(4000, epsilon=epsilon, noise="laplace", random_state=0).fit(rows)
     with reproducible_noise(0):
         S = sketch.transform(rows)
@@ -206,9 +216,7 @@ def test_short_texts_are_found_no_worse_than_by_noisy_inner_products(epsilon):
 @pytest.mark.parametrize("epsilon", [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
 def test_texts_with_a_few_large_counts_are_found_no_worse_than_by_noisy_inner_products(epsilon):
     """One of 100 words occurs five times: posterior means leave only these, which are most of the rows' squares."""
-    rng = np.random.default_rng(0)
-    rows = sparse_rows(rng, (1000, 2000), np.minimum(0.3, 1.5 / np.arange(1, 2001)))
-    rows[rng.uniform(size=rows.shape) < 0.01] *= 5
+    rows = rows_of_words(2000, share=0.01)
     sketch = DPOPORP(2000, epsilon=epsilon, noise="laplace", random_state=0).fit(rows)
     with reproducible_noise(0):
         S = sketch.transform(rows)
@@ -219,8 +227,7 @@ def test_texts_with_a_few_large_counts_are_found_no_worse_than_by_noisy_inner_pr
 
 
 def test_rows_whose_posterior_means_say_little_are_searched_by_released_numbers_over_typical_norms():
-    rng = np.random.default_rng(0)
-    rows = sparse_rows(rng, (1000, 1000), np.minimum(0.3, 1.5 / np.arange(1, 1001)))
+    rows = rows_of_words(1000)
     sketch = DPOPORP(1000, epsilon=2.0, noise="laplace", random_state=0).fit(rows)
     with reproducible_noise(0):
         S = sketch.transform(rows)
