@@ -18,6 +18,7 @@ both ends round to the same value. Where they do not, the other bits of the word
 released is what the whole word would have given. Of few values whole words are drawn at once.
 """
 
+import math
 import os
 import random
 import sys
@@ -36,6 +37,7 @@ from ._recording import Block, check_recorded, innermost
 _BLOCK = 1 << 15  # values at a time, which stay in the cache with what is drawn for them
 _LOW_63 = np.uint64(2**63 - 1)
 _DIGITS = Context(prec=200, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+_EXACT_SHAPE = 2.0**14  # of Gamma variates, whose quantiles scipy has to 2^-40 of the largest: far beyond, they jump
 _DEEP = 2.0**-17  # tails below, of which a word of 64 bits has left fewer than 46, draw another word
 _GRID_BITS = 10  # of the scale above the grid: finer costs privacy in sampling, coarser utility
 _EDGE_MARGIN = np.float32(2.0**-8)  # see _rounded_to_gaussian
@@ -269,9 +271,11 @@ def draw_gaussian(shape, scale):
 
 
 def _standard_gamma(shape):
-    """One Gamma variate by its inverse cdf: the uniform has 63 bits in both tails."""
-    tail, sign = _tail_and_sign(1)
-    return float((gammaincinv if np.signbit(sign[0]) else gammainccinv)(shape, tail[0]))
+    """One Gamma variate by its inverse cdf, of a large shape a sum of some: uniforms have 63 bits in both tails."""
+    n_parts = 2 ** max(0, math.ceil(math.log2(shape / _EXACT_SHAPE)))  # which divides exactly
+    tail, sign = _tail_and_sign(n_parts)
+    inverses = ((gammaincinv if is_lower else gammainccinv)(shape / n_parts, tail) for is_lower in (True, False))
+    return float(np.where(np.signbit(sign), *inverses).sum())
 
 
 def draw_spherical(n_dims, scale, *, shape, power):

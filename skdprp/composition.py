@@ -279,7 +279,10 @@ def _distribution(loss):
     if loss.mu:
         gaussian = privacy_loss_distribution.from_gaussian_mechanism
         parts.append(gaussian(1.0 / loss.mu, value_discretization_interval=step))
-    return reduce(lambda total, part: total.compose(part), parts)
+    try:
+        return reduce(lambda total, part: total.compose(part), parts)
+    except IndexError:  # of dp-accounting, which may cut all off where next to no loss is finite
+        return None
 
 
 def _grid_step(reaches):

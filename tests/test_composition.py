@@ -70,6 +70,11 @@ def test_gaussians_compose_in_closed_form_and_through_their_distribution_alike()
         assert exact <= numeric.profile(epsilon) <= exact * 1.01 + 1e-11
 
 
+def test_where_next_to_no_loss_is_finite_delta_is_one():
+    loss = PrivacyLoss(mu=0.1) + loss_of(approximate_profile, epsilon0=5.0, delta0=1 - 1e-9)
+    assert loss.profile(0.0) == 1
+
+
 def test_many_bits_compose_as_more_bits():
     half = loss_of(randomised_response_profile, epsilon0=0.05, n_bits=20)
     for epsilon in EPSILONS:

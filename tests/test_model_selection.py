@@ -486,7 +486,7 @@ def test_held_out_rows_that_pass_one_by_one_and_fail_together_end_the_search(bin
         pytest.raises(ValueError, match=r"failed, .*: ArithmeticError in") as error,
     ):
         search.fit(*binary)
-    assert n_rows[-held_out - 1 :] == [1] * held_out + [held_out]
+    assert n_rows[-held_out - 1 :] == [2] * held_out + [held_out]
     assert vars(search).keys() == vars(clone(search)).keys() and len(ledger.entries) == 1
     assert "odd" not in str(error.value) and error.value.__context__ is None
 

@@ -3,6 +3,7 @@
 import math
 import pickle
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -77,6 +78,11 @@ def test_private_bins_are_sparse_unless_a_category_may_be_that_of_all_rows():
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match="For pandas output pass sparse_output=False"):
         make_table_preprocessor(epsilon=1.0, drop=["id"]).set_output(transform="pandas").fit_transform(X)
     assert not ledger.entries
+    columns = make_table_preprocessor(epsilon=1.0, drop=["id"])
+    model = make_pipeline(columns, AMPClassifier(classes=["no", "yes"])).set_output(transform="pandas")
+    for plan in (privacy_report, partial(set_budget, epsilon=1.0, delta=1e-6)):
+        with pytest.raises(ValueError, match="For pandas output pass sparse_output=False"):
+            plan(model, X=X, y=y)
 
 
 @pytest.mark.parametrize(

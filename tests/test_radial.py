@@ -328,7 +328,7 @@ def test_sampler_law(n_dims, shape, power):
             assert stats.kstest(direction @ axis, cosine.cdf).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("shape", [0.5, 1.0, 14.0, 47236.0])
+@pytest.mark.parametrize("shape", [0.5, 1.0, 14.0, 2.0**14])
 def test_radius_reaches_both_tails(shape, monkeypatch):
     """A tail probability of 2^-65, with either sign, gives its quantile, neither 0 nor infinite."""
     for sign, tail in ((1.0, gammaincc), (-1.0, stats.gamma.cdf)):
@@ -339,7 +339,25 @@ def test_radius_reaches_both_tails(shape, monkeypatch):
         assert probability == pytest.approx(2.0**-65, rel=1e-9)
 
 
-@pytest.mark.parametrize("shape", [0.5, 1.0, 14.0, 300.0])
+@pytest.mark.parametrize("shape, n_parts", [(2.0**14 + 1, 2), (47236.0, 4), (9226422.0, 1024)])
+def test_a_radius_of_many_dimensions_is_a_root_of_a_sum_of_gamma_variates(shape, n_parts, monkeypatch):
+    """Quantiles of scipy jump in the lower tail of large shapes, by 24 at the last one: those of the parts do not."""
+    sums = []
+    for tail in np.geomspace(3e-6, 3.5e-6, 2001):
+        monkeypatch.setattr(_noise, "_tail_and_sign", lambda size, tail=tail: (np.full(size, tail), -np.ones(size)))
+        sums.append(_noise._standard_gamma(shape))
+    assert sums[0] == pytest.approx(n_parts * stats.gamma(shape / n_parts).ppf(3e-6), rel=1e-13)
+    steps = np.diff(sums)
+    assert steps.min() > 0 and steps.max() < 1.5 * steps.min()
+
+
+def test_radii_of_many_dimensions_have_their_gamma_law():
+    with reproducible_noise(0):
+        radii = [_noise._standard_gamma(2.0**15) for _ in range(10000)]
+    assert stats.kstest(radii, stats.gamma(2.0**15).cdf).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("shape", [0.5, 1.0, 14.0, 300.0, 2.0**14])
 def test_radii_are_exact_to_44_bits(shape):
     """Objective perturbation takes a drawn term to be off by at most 2^-40 of its size."""
     for tail in (2.0**-64, 2.0**-30, 2.0**-10, 0.3):

@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdprp import DPOPORP, AMPClassifier, DPRidge, _noise
-from skdprp._threads import _Blas, in_threads, one_blas_thread
+from skdprp._threads import _Blas, _Release, in_threads, one_blas_thread
 
 
 def test_parts_run_together_and_come_back_in_order():
@@ -122,15 +122,45 @@ def test_a_child_of_a_fork_beside_a_release_has_none_of_its_own():
     begun, ended, blas = threading.Event(), threading.Event(), _Blas()
 
     def run():
-        blas.begin()
+        release = _Release()
+        blas.begin(release)
         begun.set()
         ended.wait(30)
+        blas.end(release)
 
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(run)
         begun.wait(30)
-        assert blas.n_running == 1
+        assert len(blas.running) == 1
         blas.after_fork()
-        assert blas.n_running == 0
+        assert not blas.running
         ended.set()
         other.result()
+
+
+@pytest.mark.parametrize("interrupted", ["limit", "add", "discard", "restore"])
+def test_wherever_a_release_is_interrupted_the_next_one_leaves_all_threads_of_blas(interrupted, monkeypatch):
+    """An interrupt just after BLAS has been limited, the release noted or forgotten, or the threads given back."""
+    blas = _Blas()
+    monkeypatch.setattr("skdprp._threads._BLAS", blas)
+
+    def interrupting(method):
+        def _method(*given):
+            method(*given)
+            if given == (arguments[interrupted] or given):
+                raise KeyboardInterrupt
+
+        return _method
+
+    with threadpool_limits(3, user_api="blas"):
+        with one_blas_thread():
+            pass
+        arguments = {"limit": ([1] * len(blas.pools),), "restore": ([3] * len(blas.pools),), "add": (), "discard": ()}
+        target, name = (blas, "_set") if interrupted in ("limit", "restore") else (blas.running, interrupted)
+        with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+            patch.setattr(target, name, interrupting(getattr(target, name)))
+            with one_blas_thread():
+                pass
+        with one_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == {3} and not blas.running

@@ -619,6 +619,6 @@ def _distance_of_minima(problem, penalty, scale, radius_law=None):
     """
     largest = _largest_perturbation(problem, scale, radius_law)
     # A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are:
-    # its tails are exact to 46 bits, and so are the quantiles of scipy but for a few of these bits.
+    # its tails are exact to 46 bits, and so are the quantiles of scipy but for a few of these bits, see _EXACT_SHAPE.
     hidden = problem.gradient_error(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
     return 2 * hidden / (penalty * (np.sqrt(problem.n_outputs) if radius_law else 1.0))

@@ -178,9 +178,9 @@ class _Score:
         except Exception:  # of some rows: each moves the sum by 1 at most
             is_scored = np.zeros(len(y), dtype=bool)
             for place in range(len(y)):
-                row = _taken(X, [place])
+                copies = [place] * min(len(y), 2)  # of one row alone, some functions make a vector
                 with suppress(Exception):
-                    self._of_rows(model, row, y[[place]])
+                    self._of_rows(model, _taken(X, copies), y[copies])
                     is_scored[place] = True
         if not is_scored.any():
             return np.zeros(len(y))

@@ -166,13 +166,16 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
         self.sparse_output = sparse_output
 
     def _fit(self, chunks):
+        self._check_output()
+        return super()._fit(chunks)
+
+    def _check_output(self):
         """Refuse before anything is spent what scikit-learn would refuse after."""
         container = output_container(self)
         if self.encode == "onehot" and self.sparse_output and container != "default":
             raise ValueError(
                 f"The transformer outputs a scipy sparse matrix. For {container} output pass sparse_output=False."
             )
-        return super()._fit(chunks)
 
     def _learn(self, histograms):
         """Find edges at quantiles, and categories that were released."""

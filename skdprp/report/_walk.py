@@ -122,7 +122,7 @@ _MAY_MIX = "may make a row of other rows, too"
 _WARNS = "; warnings and errors of it may tell of a row"
 _SPREADS = "; one change before it may move several coordinates after it"
 _CHOOSES = "chooses columns in view of the rows: list them"
-_DENSITY = "keeps whether most values were zero in sparse_output_: set sparse_threshold=0"
+_DENSITY = "keeps whether most values were zero in sparse_output_: set sparse_threshold=0 and fit again"
 _THE_LABELS = "the set of labels"
 _ALIKE = "equal labels have the same type, and zeros the same sign: classes_ keeps each as one row has it"
 _CONSTANT = (
@@ -340,7 +340,9 @@ def _of_branches(estimator, steps, name, flow):
     # of 1, whether there are any.
     threshold = getattr(estimator, "sparse_threshold", 0)
     varying = any(_may_be_sparse(step) for (_, step), out in zip(steps, flows, strict=True) if not out.released)
-    if varying and threshold != 0 and not (threshold == 1 and any(has_zeros(step) for _, step in steps)):
+    is_sparse = threshold == 1 and any(has_zeros(step) for _, step in steps)
+    is_chosen = (threshold == 0 or is_sparse) and getattr(estimator, "sparse_output_", is_sparse) == is_sparse
+    if varying and not is_chosen:
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
     if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
