@@ -12,15 +12,17 @@ from command import BOUNDS, FIT
 from skdprp import load_model
 from skdprp._command import main
 
-# Runs the command for each output, as `python -m` does; a fork has imported already what takes longest.
+# Runs a command for each output, as `python -m` does; a fork has imported already what takes longest.
 TO_OUTPUTS = """
 import os, runpy, sys
 import skdprp._command
 reader, closed = os.pipe()
 os.close(reader)
 outputs = {"closed": closed} | ({"full": os.open("/dev/full", os.O_WRONLY)} if os.path.exists("/dev/full") else {})
+commands = {"closed": ["--epsilon", "1"], "full": "fit rows.csv --target kind --bounds a=0:6".split()}
 for name, output in outputs.items():
     if not os.fork():
+        sys.argv[1:] = commands[name]
         os.dup2(output, 1)
         os.dup2(os.open(f"{name}.txt", os.O_WRONLY | os.O_CREAT), 2)
         runpy.run_module("skdprp", run_name="__main__", alter_sys=True)
@@ -31,11 +33,10 @@ for name, output in outputs.items():
 
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory):
-    """Exit code and standard error of a fit that prints into a closed pipe, and into a device that is full."""
+    """Exit code and standard error of a command that prints into a closed pipe, and of a fit into a full device."""
     folder = tmp_path_factory.mktemp("ends")
     (folder / "rows.csv").write_text("\n".join(["a,kind", *(f"{i % 7},{i % 2}" for i in range(60))]))
-    arguments = ["fit", "rows.csv", "--target", "kind", "--bounds", "a=0:6", "--force"]
-    command = [sys.executable, "-c", TO_OUTPUTS, *arguments]
+    command = [sys.executable, "-c", TO_OUTPUTS]
     result = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
     codes = (line.split() for line in result.stdout.splitlines())
     return {name: (int(code), (folder / f"{name}.txt").read_text()) for name, code in codes}
