@@ -67,7 +67,7 @@ def _around(meets, start):
     while not meets(high):
         low, high = high, high * 2
         if not np.isfinite(high):
-            raise ValueError("No amount of noise meets this target: choose epsilon > 0 and 0 < delta < 1.")
+            raise ValueError("No amount of noise is known to meet this target: choose epsilon > 0 and 0 < delta < 0.5.")
     return low, high
 
 
