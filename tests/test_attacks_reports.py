@@ -638,7 +638,7 @@ def test_a_candidate_whose_solver_failed_once_noise_was_drawn_is_charged(monkeyp
 
 def _spent_by_rows(search, ledger, X, y):
     """Sum of the epsilons of all fits that saw each row: candidates in folds one after the other, and the refit."""
-    folds, spent = list(search._checked_cv_orig.split(X, y)), np.zeros(len(X))
+    folds, spent = list(search.cv.split(X, y)), np.zeros(len(X))
     candidates, entries = len(search.cv_results_["params"]), [one.guarantee.epsilon for one in ledger.entries]
     n_steps = len(entries) // (candidates * len(folds) + 1)
     of_fits = np.reshape(entries, (-1, n_steps)).sum(axis=1)
