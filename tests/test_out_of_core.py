@@ -331,16 +331,16 @@ def released(monkeypatch):
 def test_no_row_is_released_twice_in_one_computation(kind, together, rows, released):
     """Whatever collections are made of the sketches: dask would run a task once for each kind of them."""
     X = da.from_array(rows, chunks=(10, 20)) if kind == "array" else as_frame(rows, 5)
-    sketch = DPOPORP(4, random_state=0).fit(X)
+    collections = TOGETHER[together](DPOPORP(4, random_state=0).fit(X).transform(X))
     for compute in (dask.compute, dask.persist):
         for options in ({}, {"optimize_graph": False}):
             for scheduler in ("synchronous", "threads"):
                 released.clear()
-                compute(*TOGETHER[together](sketch.transform(X)), scheduler=scheduler, **options)
+                compute(*collections, scheduler=scheduler, **options)
                 assert sum(released) == 50
     with dask.config.set({"optimization.fuse.ave-width": 10, "optimization.fuse.active": True}):
         released.clear()
-        dask.compute(*TOGETHER[together](sketch.transform(X)), scheduler="synchronous")
+        dask.compute(*collections, scheduler="synchronous")
         assert sum(released) == 50
 
 

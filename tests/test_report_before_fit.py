@@ -95,7 +95,7 @@ def test_the_price_before_a_fit_is_what_the_fit_costs(estimator, n_classes, bina
 
 
 def test_the_price_of_a_table_follows_from_a_few_rows(binary):
-    model = make_pipeline(DPBinner(epsilon=0.3), AMPClassifier(epsilon=0.7, classes=["no", "yes"]))
+    model = make_pipeline(DPBinner(5, epsilon=0.3), AMPClassifier(epsilon=0.7, classes=["no", "yes"]))
     before = privacy_report(model, TABLE[:10], n_samples=300)
     assert facts_of(before) == facts_of(privacy_report(model, TABLE, n_samples=None))
     after = privacy_report(clone(model).fit(TABLE, np.tile(["no", "yes"], 150)))
@@ -184,7 +184,7 @@ def _in_columns(*steps):
 
 
 def _of_a_frozen(sketch, *steps):
-    return make_pipeline(FrozenEstimator(sketch.fit(np.eye(6))), *steps)
+    return make_pipeline(FrozenEstimator(sketch.fit(np.eye(4))), *steps)
 
 
 @pytest.mark.parametrize("within", [make_pipeline, _in_a_union, _in_columns, _of_a_frozen])
@@ -205,9 +205,9 @@ def test_what_follows_a_sketch_sees_public_numbers_in_a_plan(within, output):
         model = make_pipeline(
             within(sketch, FunctionTransformer(kept)), FunctionTransformer(kept), LogisticRegression()
         )
-        privacy_report(model, rng.uniform(-0.3, 0.3, (40, 6)), y)
+        privacy_report(model, rng.uniform(-0.3, 0.3, (40, 4)), y)
     assert len(seen) >= 4 and all(np.array_equal(rows, seen[0]) for rows in seen)
-    real = sketch.fit_transform(rng.uniform(-0.3, 0.3, (40, 6)))
+    real = sketch.fit_transform(rng.uniform(-0.3, 0.3, (40, 4)))
     assert seen[0].dtype == real.dtype and seen[0].shape == real.shape and not np.array_equal(seen[0], real)
 
 
@@ -226,7 +226,7 @@ def test_what_follows_a_private_transformer_sees_public_numbers_before_a_fit(wit
         steps = (clone(private), FunctionTransformer(kept))
         last = AMPClassifier(classes=[0, 1], max_norm=2.0, noise="gaussian")  # whose losses add up in no time
         model = make_pipeline(within(*steps), FunctionTransformer(kept), last)
-        X = rng.uniform(-0.3, 0.3, (40, 6))
+        X = rng.uniform(-0.3, 0.3, (40, 4))
         privacy_report(model, X, y)
         if within in (make_pipeline, _in_a_union):
             DPSearchCV(model, {}, n_trials=1e-9).fit(X, y)
