@@ -250,11 +250,12 @@ def test_a_process_that_a_thread_forks_within_a_release_of_the_main_one_gives_it
             given = []
             with one_blas_thread():
                 _threads._BLAS._set = given.append
-            os._exit(given != [before])
+            os._exit(given != [numbers])
         status.append(os.waitpid(pid, 0)[1])
 
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        numbers = _threads._BLAS.numbers  # of the BLAS that was loaded at the first release of all
         thread = threading.Thread(target=_fork)
         thread.start()
         thread.join()
