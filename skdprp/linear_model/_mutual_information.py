@@ -103,13 +103,13 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
 
     Notes
     -----
-    There is no `random_state`: nothing in here is public randomness. With `min_residual` above 0 privacy rests on S
-    being unknown: the attacker may know one column of it, but from all of S the residuals could be subtracted. With a
-    bound of 0 the noise alone suffices even if S is known. But the bound is a mean over an S that is independent of
-    the data; columns of a fixed S, as a seed gives it, can be longer than sqrt(n'). So S and the noise are fresh kernel
-    entropy at each release and are never stored. When X and y have at most n' columns, S is not drawn at all: the rows
-    of ``S [X, y]`` are independent normal vectors with the Gram matrix of ``[X, y]`` as covariance, and are drawn from
-    its triangular factor, in time n d^2 + n' d^2 instead of n' n d.
+    There is no `random_state`: S has to be secret, or at least fresh. With `min_residual` above 0, privacy rests on S
+    being unknown: the attacker may know one column of it, and with all of S could subtract the residuals. With a bound
+    of 0, the noise alone suffices if S is drawn independently of the data and becomes known afterwards. It does not
+    suffice for a fixed S, as a seed gives it, whose columns can be longer than sqrt(n'). So S and the noise are fresh
+    kernel entropy at each release and are never stored. When X and y have at most n' columns, S is not drawn at all:
+    the rows of ``S [X, y]`` are independent normal vectors with the Gram matrix of ``[X, y]`` as covariance, and are
+    drawn from its triangular factor, in time n d^2 + n' d^2 instead of n' n d.
 
     Each call of `fit` or `sketch` is a new release. One after the other, two releases reveal at most the sum of their
     bits about an entry.

@@ -237,8 +237,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         A private model, or a Pipeline of data-independent steps and private ones that ends in it. No private estimator
         in it may be frozen. Put a private step that was fitted earlier before the search:
         ``make_pipeline(FrozenEstimator(step), DPSearchCV(...))``. The search sets epsilon, delta and adjacency of all
-        private steps, and replaces ``noise="auto"`` by ``"gaussian"``: the epsilons that they have now are the ratio in
-        which the steps of one pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
+        private steps. The epsilons that the steps of one pipeline have now are the ratio in which they share what a
+        trial may cost, as in :func:`~skdprp.set_budget`. ``noise="auto"`` becomes ``"gaussian"``.
     param_grid : dict or list of dict
         Names of parameters and lists of values, as in GridSearchCV, from which each trial draws a candidate, all with
         equal probability. A public choice. Steps and whole models may be values, but none that is fitted.

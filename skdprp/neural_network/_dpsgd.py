@@ -121,17 +121,17 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         None. Probabilities are biased where many gradients are clipped.
     batch_size : int, None or "auto", default="auto"
         Expected number of rows of a batch; None for all rows at each step, which is accounted for exactly and without
-        further packages. "auto" is all rows for linear models; for networks the smallest sample that costs next to
-        nothing in noise, from the number of rows, `epsilon` and `delta`: the smaller `epsilon`, the smaller it is.
+        further packages. "auto" is all rows for linear models; for networks the smallest sample that needs hardly more
+        noise than all rows, by the number of rows, `epsilon` and `delta`: the smaller `epsilon`, the smaller it is.
     n_epochs : int or "auto", default="auto"
-        How often each row is used, on average. "auto", like all of these, depends on the numbers of rows, features and
+        How often each row is used, on average. Like every "auto" here, it depends on the numbers of rows, features and
         classes, `epsilon`, `delta` and the other parameters only, never on the values of the data.
     learning_rate : float or "auto", default="auto"
         Factor eta of the mean gradient.
     momentum : float or "auto", default="auto"
-        Share of the last move in the next one. "auto" lets linear models travel further where steps would be too long
-        or too many; it is 0 for networks and where `learning_rate` is given, and 0.9 for "adam", whose first decay it
-        is.
+        Share of the last move in the next one. For linear models "auto" is above 0 where plain steps would have to be
+        too long, or too many, to get far enough. It is 0 for networks and where `learning_rate` is given, and 0.9 for
+        "adam", whose first decay it is.
     optimizer : {"sgd", "adam"}, default="sgd"
         How a noisy gradient moves the weights: as above, or scaled weight by weight by its past.
     preconditioner : bool or "auto", default="auto"

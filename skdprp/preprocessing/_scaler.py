@@ -42,7 +42,7 @@ class PublicScaler(DataIndependentTransformer):
     Attributes
     ----------
     scale_, offset_ : ndarray of shape (n_features,)
-        A clipped column is multiplied by the one, and then the other is added.
+        A clipped column is multiplied by `scale_`, and then `offset_` is added.
     bounds_ : ndarray of shape (n_features, 2)
         Least and largest value of each column.
     feature_range_ : tuple (low, high)

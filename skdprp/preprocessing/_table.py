@@ -85,7 +85,7 @@ def make_table_preprocessor(
     sparse_output : bool, default=True
         Whether rows may be sparse: models then take a tenth of the time and the memory where columns are bins. They are
         sparse with an `epsilon`; without one, if at most three in ten of their entries can be other than 0. They are
-        dense in any case if there are scaled columns or listed categories, but no list of two or more categories; or if
+        always dense if there are scaled columns or listed categories, and no column has a list of two or more; and if
         scikit-learn is configured to output dataframes. False is for ``set_output(transform="pandas")``, and for other
         models that take dense rows only.
 

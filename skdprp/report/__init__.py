@@ -134,11 +134,11 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     **Searches** are reported as they were recorded at their fit. The sum for one row contains all candidates in all
     folds, and the refit. The refit is charged as the costliest candidate, because the rows have chosen which one it is.
     If the split holds out each row once, as ``KFold`` does, a model is charged in each fold that trained on the row. A
-    sketch is charged in these folds, too (with ``return_train_score=True`` also once for each scorer), and in the fold
-    that scored the row, once for each scorer. With other splits, such as ``ShuffleSplit``, it is not known which folds
-    trained on a row: all folds are charged as if they had trained on it, or scored it if that costs more. A candidate
-    whose fits failed is charged as well: they may have failed after their release. The scores are not covered. Fits are
-    added up only under these conditions:
+    sketch is charged once in each of these folds, and once for each scorer in the fold that scored the row; with
+    ``return_train_score=True`` also once for each scorer in each fold that trained on it. With other splits, such as
+    ``ShuffleSplit``, it is not known which folds trained on a row: all folds are charged as if they had trained on it,
+    or scored it if that costs more. A candidate whose fits failed is charged as well: they may have failed after their
+    release. The scores are not covered. Fits are added up only under these conditions:
 
     - Replacing one row moves no other to another fold. This holds for splits by position, such as
       ``KFold(5, shuffle=True)``. It does not hold for stratified splits, such as ``cv=5`` and ``cv=None`` for
