@@ -1,8 +1,10 @@
 """What an estimator fixes before it draws any noise: the noise, and what is true of it."""
 
 import math
+from copy import copy
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from sklearn import get_config
 
 from ._noise import searches_around
@@ -169,10 +171,13 @@ def reached_delta(epsilon, delta):
 def snapshot(estimator):
     """Copy the parameters of an estimator at one moment, to fit the copy.
 
-    If another thread set some during a fit, the noise could come from one epsilon, and the guarantee from another.
+    If another thread set some during a fit, or wrote into a list, the noise could come from one epsilon or from one
+    shape of a network, and the guarantee from another.
     """
     twin = object.__new__(type(estimator))
-    vars(twin).update({name: value for name, value in vars(estimator).copy().items() if not name.endswith("_")})
+    for name, value in vars(estimator).copy().items():
+        if not name.endswith("_"):
+            vars(twin)[name] = copy(value) if isinstance(value, list | dict | np.ndarray) else value
     return twin
 
 

@@ -32,6 +32,7 @@ from skdprp import (
     save_model,
     save_release,
 )
+from skdprp._calibration import snapshot
 from skdprp.linear_model import _mutual_information, _objective, _output
 from skdprp.neural_network import _dpsgd
 from skdprp.testing import reproducible_noise
@@ -295,3 +296,13 @@ def test_what_audits_show_of_an_estimator_is_known_of_what_is_made_of_its_releas
     assert privacy_report(made).total is None
     assert not learner(before).guarantee_.violation
     assert not getattr(released.fit(X, X[:, 0]), attribute).guarantee.violation
+
+
+def test_what_is_written_into_a_parameter_during_a_fit_reaches_it_no_more():
+    """A network whose list of layers was emptied took rows as a linear model does, which are clipped before."""
+    model = DPSGDClassifier(hidden_layer_sizes=[4], class_weight={0: 0.5}, classes=np.array([0, 1]))
+    twin = snapshot(model)
+    model.hidden_layer_sizes.clear()
+    model.class_weight[0] = 1.0
+    model.classes[0] = 7
+    assert (twin.hidden_layer_sizes, twin.class_weight, twin.classes.tolist()) == ([4], {0: 0.5}, [0, 1])
