@@ -41,8 +41,8 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     ValueError
         If the sketch refuses a chunk, there are no chunks, `chunks` is one table, or `out` has another shape or dtype
         than the sketches. If `out` was given, the rows before are then in it, and a note on the error tells their
-        number: go on after them, for a second sketch of a row is a second release of it. Without `out`, the sketches of
-        the rows before are lost.
+        number: go on after them, for a second sketch of a row is a second release of it. With several jobs, a few
+        chunks after it may have been released as well, and a ledger has them. Without `out`, all sketches are lost.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     run, rows = f"{CHUNKS}{uuid4().hex}", current_rows()
     places = ((*rows, ("", run, str(place))) for place in count())
     tasks = (delayed(_transform)(sketch, chunk, place) for chunk, place in zip(chunks, places, strict=False))
-    sketches = (np.asarray(part) for part in release(tasks))
+    sketches = _in_turn(release(tasks))
     if verbose:
         sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
     if out is not None:
@@ -115,6 +115,17 @@ def _show_progress(sketches, n_rows):
 
 
 def _transform(sketch, chunk, rows):
-    """Release a chunk, whose rows are in no other, as a ledger counts."""
-    with Rows(rows, are_all=True):
-        return sketch.transform(chunk)
+    """Release a chunk, whose rows are in no other, as a ledger counts; return what refuses it, to be raised in turn."""
+    try:
+        with Rows(rows, are_all=True):
+            return sketch.transform(chunk)
+    except Exception as error:  # raised here, it would overtake chunks before it that have been released
+        return error
+
+
+def _in_turn(results):
+    """Yield sketches, and raise an error once those before it are taken."""
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+        yield np.asarray(result)
