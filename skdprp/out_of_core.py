@@ -68,7 +68,7 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
         chunks = (pickle.loads(pickle.dumps(chunk)) for chunk in chunks)
     run, rows = f"{CHUNKS}{uuid4().hex}", current_rows()
     places = ((*rows, ("", run, str(place))) for place in count())
-    tasks = (delayed(_transform)(sketch, chunk, place) for chunk, place in zip(chunks, places, strict=False))
+    tasks = (delayed(_transform)(sketch, *task) for task in zip(_and_error(chunks), places, strict=False))
     sketches = _in_turn(release(tasks))
     if verbose:
         sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
@@ -114,8 +114,20 @@ def _show_progress(sketches, n_rows):
     print(file=sys.stderr)
 
 
+def _and_error(chunks):
+    """Yield chunks, and at the end the error that cuts them off: a thread of joblib may be the one that reads them."""
+    try:
+        yield from chunks
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        yield error
+
+
 def _transform(sketch, chunk, rows):
     """Release a chunk, whose rows are in no other, as a ledger counts; return what refuses it, to be raised in turn."""
+    if isinstance(chunk, BaseException):
+        return chunk
     try:
         with Rows(rows, are_all=True):
             return sketch.transform(chunk)
@@ -126,6 +138,6 @@ def _transform(sketch, chunk, rows):
 def _in_turn(results):
     """Yield sketches, and raise an error once those before it are taken."""
     for result in results:
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             raise result
         yield np.asarray(result)
