@@ -196,7 +196,8 @@ def rehearse(estimator, facts):
             if has_own_constructor(step):  # which derives parameters from others: those of a clone may be none of a fit
                 raise not_priced(step)
             step._validate_params()  # whose errors are of public parameters
-            getattr(step, "_check_output", bool)()
+            if hasattr(step, "_check_output"):  # what a fit refuses before it spends anything
+                step._check_output()
         elif is_private(step) and not hasattr(step, "_calibration_of"):  # would release numbers of the few rows
             raise not_priced(step)
         if type(step) is ColumnTransformer and any(map(is_private, own_parts(step))):

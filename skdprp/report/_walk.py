@@ -341,8 +341,8 @@ def _of_branches(estimator, steps, name, flow):
     threshold = getattr(estimator, "sparse_threshold", 0)
     varying = any(_may_be_sparse(step) for (_, step), out in zip(steps, flows, strict=True) if not out.released)
     is_sparse = threshold == 1 and any(has_zeros(step) for _, step in steps)
-    is_chosen = (threshold == 0 or is_sparse) and getattr(estimator, "sparse_output_", is_sparse) == is_sparse
-    if varying and not is_chosen:
+    is_public = (threshold == 0 or is_sparse) and getattr(estimator, "sparse_output_", is_sparse) == is_sparse
+    if varying and not is_public:
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
     if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
