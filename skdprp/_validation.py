@@ -39,6 +39,7 @@ __all__ = [
     "StrOptions",
     "UncachedMixin",
     "_fit_context",
+    "array_for_blocks",
     "canonical_csr",
     "check_collected",
     "clip_rows",
@@ -522,25 +523,25 @@ def _exact_sum(numbers, kind):
 
 
 @silent
-def clip_rows(X, max_norm, *, copy=True):
+def clip_rows(X, max_norm, *, copy=True, out=None):
     """Clip rows, dense or CSR, to a norm of at most `max_norm`; return them in float64, row by row.
 
     Row by row, because linear algebra then rounds a row in one way in every block. Repeated entries are summed before
     norms are taken. Without `copy`, X itself is returned where it is all of that already, and nobody writes into it.
-    Rows that are not finite are refused.
+    A copy of dense rows begins `out`, if that is given. Rows that are not finite are refused.
     """
     given = X
     if sp.issparse(X):
         X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
         X.sum_duplicates()
-    else:
-        X = X.astype(np.float64, order="C", copy=copy)
+    elif copy or X.dtype != np.float64 or not X.flags.c_contiguous:
+        X = _copied(X, out)
     norms = extmath.row_norms(X)
     # The computed norm may be below the true one: the sensitivity rests on the true one, so that the limit is less.
     limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)
     if (norms <= limit).all():
         return X
-    X = X.copy() if X is given else X
+    X = _copied(X, out) if X is given else X
     is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
     if is_huge.any():
         with config_context(assume_finite=False):
@@ -550,6 +551,22 @@ def clip_rows(X, max_norm, *, copy=True):
         norms = extmath.row_norms(X)
     scale_rows(X, limit / np.where(is_huge, norms, np.maximum(norms, limit)))
     return X
+
+
+def _copied(X, out):
+    if out is None:
+        return X.astype(np.float64, order="C")
+    out[: len(X)] = X
+    return out[: len(X)]
+
+
+def array_for_blocks(X, size):
+    """Return an array for copies of dense rows, so many at a time: none of sparse ones.
+
+    A new array for each block costs more than all that is computed with it, where memory goes back to the system at
+    once, as in workers of dask.
+    """
+    return None if sp.issparse(X) else np.empty((min(size, X.shape[0]), X.shape[1]))
 
 
 def scale_rows(X, factors):

@@ -35,6 +35,7 @@ from ._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
+    array_for_blocks,
     chunks_with_rows,
     clip_rows,
     number_of_rows,
@@ -131,16 +132,17 @@ class Columns:
         size = self.n_features + self.intercept + len(self.low)
         return size * (size + 1) // 2
 
-    def clip(self, X, y, factors=None, *, copy=True):
+    def clip(self, X, y, factors=None, *, copy=True, out=None):
         """Clip rows and targets to their bounds; return rows, and beside them the constant and the centred targets.
 
-        All of a row is multiplied by its factor, if there are some. Without `copy`, nobody writes into the rows.
+        All of a row is multiplied by its factor, if there are some. Without `copy`, nobody writes into the rows, of
+        which a copy begins `out`, if that is given.
         """
         others = np.ones((X.shape[0], self.intercept + self.n_targets))
         if y is not None:
             targets = np.clip(y.reshape(X.shape[0], -1), self.low, self.high, out=others[:, int(self.intercept) :])
             targets -= self.center
-        X = clip_rows(X, self.max_norm, copy=copy or factors is not None)
+        X = clip_rows(X, self.max_norm, copy=copy or factors is not None, out=out)
         if factors is not None:
             scale_rows(X, factors)
             scale_rows(others, factors)
@@ -472,9 +474,11 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         if in_plan():  # components would tell of the few rows, and whoever fits a step that follows reads them
             X, y = (None if part is None else public_numbers(*part.shape) for part in (X, y))
         factors = None if weights is None else roots(weights)
-        for rows in gen_batches(X.shape[0], rows_per_product(columns, is_sparse=sp.issparse(X))):
+        size = rows_per_product(columns, is_sparse=sp.issparse(X))
+        out = array_for_blocks(X, size)
+        for rows in gen_batches(X.shape[0], size):
             parts = (None if part is None else part[rows] for part in (X, y, factors))
-            total.add(*columns.clip(*parts, copy=False))
+            total.add(*columns.clip(*parts, copy=False, out=out))
         return X.shape[0], columns, total.finish()
 
     def _validate(self, X, y, *, reset):

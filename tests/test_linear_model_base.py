@@ -263,6 +263,9 @@ def test_rows_within_bounds_are_not_copied():
         clipped = clip_rows(other, 1.0, copy=False)
         assert not np.shares_memory(clipped, other) and np.array_equal(other, before)
         np.testing.assert_array_equal(clipped, clip_rows(other, 1.0))
+        out = np.full((3, 2), 7.0)
+        assert np.shares_memory(clip_rows(other, 1.0, copy=False, out=out), out)
+        assert np.array_equal(out, [*clipped.tolist(), [7.0, 7.0]]) and np.array_equal(other, before)
 
 
 @pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])

@@ -11,7 +11,7 @@ from skdprp import AMPClassifier, ProductNoiseOutputPerturbation
 from skdprp._validation import clip_rows
 from skdprp.linear_model import _erm
 from skdprp.linear_model._erm import PerturbedRisk, Problem, SolverError, minimise, minimisers
-from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
 
 BINARY = [("log_loss", False), ("capped_log_loss", False), ("huber_hinge", False)]
 EVERY = [*BINARY, ("log_loss", True)]
@@ -223,3 +223,18 @@ def test_sums_over_many_blocks_are_those_over_one(make, outputs, monkeypatch):
     whole = PerturbedRisk(X, None, None, **known)._pull_back(change)
     monkeypatch.setattr(_erm, "LARGEST_BLOCK", 7)
     np.testing.assert_allclose(PerturbedRisk(X, None, None, **known)._pull_back(change), whole, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("intercept", [0.0, 0.3])
+@pytest.mark.parametrize("multinomial", [True, False])
+def test_the_hessian_as_a_matrix_multiplies_as_the_hessian_does(make, intercept, multinomial, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, n_weights = make(rng.normal(size=(50, 4))), 4 + (intercept > 0)
+    y, loss = (rng.integers(3, size=50), SoftmaxLoss(3)) if multinomial else (rng.choice([-1, 1], 50), LogisticLoss())
+    weights = rng.normal(size=(n_weights, 3) if multinomial else n_weights)
+    risk = PerturbedRisk(X, y, loss, penalty=0.0, intercept=intercept, perturbation=np.zeros_like(weights))
+    scores, step = risk.scores(weights), rng.normal(size=weights.shape)
+    monkeypatch.setattr(_erm, "_SMALL_COPY", 30)  # of seven rows, and of one in the end
+    product = risk.hessian_matrix(scores) @ step.ravel()
+    np.testing.assert_allclose(product.reshape(step.shape), risk.hessian(scores)(step), rtol=1e-12, atol=1e-13)

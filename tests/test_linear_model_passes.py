@@ -100,6 +100,23 @@ def test_whatever_the_pieces_the_fit_is_that_in_memory(model, labels, silenced_n
     assert hasattr(fits["chunks"], "feature_names_in_") is False
 
 
+@pytest.mark.parametrize("model", MODELS[:1] + MODELS[-1:], ids=repr)
+def test_rows_that_are_copied_block_by_block_are_those_in_memory(model, silenced_noise, monkeypatch):
+    """Of two or three rows each: in another order or type, beside other columns, or too long."""
+    expected = clone(model).fit(FEW, LABELS["two"][:340]).coef_
+    wider = np.column_stack([FEW, LABELS["two"][:340]])
+    for name in ("skdprp.linear_model._passes.block_rows", "skdprp.neural_network._preconditioner.rows_per_product"):
+        monkeypatch.setattr(name, lambda *sizes: 3)
+    for rows in (wider[:, :-1], np.asfortranarray(FEW), FEW):
+        given = rows.copy(order="K")
+        found = clone(model).fit_chunks(cut(rows, LABELS["two"][:340], 50)).coef_
+        np.testing.assert_allclose(found, expected, **CLOSE)
+        assert np.array_equal(rows, given)
+    exact = clone(model).fit_chunks(cut(FEW.astype(np.float32).astype(float), LABELS["two"][:340], 50)).coef_
+    found = clone(model).fit_chunks(cut(FEW.astype(np.float32), LABELS["two"][:340], 50)).coef_
+    np.testing.assert_allclose(found, exact, rtol=1e-4)
+
+
 @pytest.mark.parametrize("labels", ["two", "three"])
 @pytest.mark.parametrize("multi_class", ["auto", "ovr"])
 def test_many_weights_need_products_in_the_place_of_a_matrix(labels, multi_class, silenced_noise, monkeypatch):

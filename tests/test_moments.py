@@ -228,6 +228,21 @@ def test_float32_is_summed_in_float64(silenced_noise):
     np.testing.assert_allclose(DPMoments().fit(X).moments_.values, exact, rtol=1e-13)
 
 
+@pytest.mark.parametrize("with_groups", [True, False])
+def test_rows_that_are_copied_block_by_block_have_the_moments_of_all_at_once(with_groups, silenced_noise, monkeypatch):
+    """Of seven rows each: in another order or type, beside other columns, or too long."""
+    X, y = table()
+    X, groups = X.astype(np.float32).astype(float), np.arange(300) // 2 if with_groups else None
+    model = DPMoments(target_bounds=BOUNDS)
+    whole = model.fit(X, y, groups=groups).moments_
+    monkeypatch.setattr(moments, "rows_per_product", lambda *args, **options: 7)
+    for rows in (np.column_stack([X, y])[:, :-1], np.asfortranarray(X), X, X.astype(np.float32)):
+        given = rows.copy(order="K")
+        found = model.fit(rows, y, groups=groups).moments_
+        assert np.linalg.norm(found.values - whole.values) <= 2 * accuracy(len(X), whole.columns)
+        assert np.array_equal(rows, given)
+
+
 def test_rounding_is_within_what_is_priced():
     """Against exact sums, of rows of very different sizes in many chunks."""
     X = np.random.default_rng(0).normal(size=(2000, 3)) * 10.0 ** np.random.default_rng(1).uniform(-8, 0, (2000, 1))

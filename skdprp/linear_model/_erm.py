@@ -25,6 +25,7 @@ _TWO_U = 2.0**-52  # twice the rounding error u of one operation, which pays for
 _ARMIJO = 1e-4
 _FORCING = 0.1  # Newton steps are solved for to this share of the gradient norm, or closer
 _MOST_FOR_HESSIAN = 256  # weights, of rows that are read anew in each pass
+_SMALL_COPY = 2**14  # numbers
 _MOST_STEPS = 10_000  # weights that take more are never released, however likely they are: some hinges take hundreds
 _NOISE_OF_VALUES = 2.0**-36  # share of the objective's value below which a decrease may be rounding
 
@@ -290,17 +291,32 @@ class PerturbedRisk:
     def hessian_matrix(self, scores):
         """Second derivative of the sum of losses by all weights, in the order in which they lie in memory."""
         X = self.X.toarray() if sp.issparse(self.X) else self.X
-        X = np.column_stack([X, np.full(len(X), self.intercept)]) if self.intercept else X
         curvature, scores = self.loss.hessian(self.y, scores), scores.reshape(len(X), -1)
-        shape = (X.shape[1], scores.shape[1])
+        shape = (len(self.perturbation), scores.shape[1])
         matrix = np.empty(shape + shape)
         for k in range(shape[1]):
             change = np.zeros_like(scores)
             change[:, k] = 1.0
             moved = curvature(change if self.perturbation.ndim > 1 else change[:, 0]).reshape(scores.shape)
             for j in range(shape[1]):
-                matrix[:, j, :, k] = (X * moved[:, [j]]).T @ X
+                matrix[:, j, :, k] = _weighted_products(X, moved[:, j], self.intercept)
         return matrix.reshape(2 * (self.perturbation.size,))
+
+
+def _weighted_products(X, weights, constant):
+    """Sum the products of all columns of weighted rows, and of a constant that follows them if it is not 0.
+
+    In parts with small copies: memory for large ones takes longer than the products where it is asked of the system
+    for each block, as in workers of dask.
+    """
+    d = X.shape[1]
+    total = np.zeros((d + bool(constant),) * 2)
+    for rows in gen_batches(len(X), max(1, _SMALL_COPY // d)):
+        total[:d, :d] += (X[rows] * weights[rows, None]).T @ X[rows]
+    if constant:
+        total[d, :d] = total[:d, d] = constant * (weights @ X)
+        total[d, d] = constant**2 * weights.sum()
+    return total
 
 
 class StreamedRisk:

@@ -9,7 +9,7 @@ from sklearn.utils import gen_batches
 
 from .._lazy import RELEASED_AGAIN, compute_joined, holds_releases, is_lazy
 from .._recording import outside_of_entries
-from .._validation import clip_rows, silent
+from .._validation import array_for_blocks, clip_rows, silent
 from ..moments import CompensatedSum, partitions
 
 LARGEST_BLOCK = 2**17  # rows; of float64, entries that fit the cache
@@ -107,7 +107,8 @@ def block_rows(n_features, n_scores):
 def _sum_of_part(known, function, X, y):
     (X, codes), total = known.read(X, y), CompensatedSum()
     size = block_rows(known.n_features, len(known.class_counts))
-    for rows in gen_batches(len(codes), size) if len(codes) else ():
+    out = array_for_blocks(X, size)
+    for rows in gen_batches(len(codes), size):
         weights = None if known.class_weights is None else known.class_weights[codes[rows]]
-        total.add(function(clip_rows(X[rows], known.max_norm, copy=False), codes[rows], weights))
+        total.add(function(clip_rows(X[rows], known.max_norm, copy=False, out=out), codes[rows], weights))
     return np.bincount(codes, minlength=len(known.class_counts)), total.value
