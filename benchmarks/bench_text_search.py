@@ -5,9 +5,9 @@ are released with ``max_change=1``, which hides one word; 500 messages that are 
 counts as found if its cosine is at least that of the tenth nearest. Means and standard deviations are over draws of
 the projection and the noise.
 
-With ``--near-duplicates``, counts of words are released instead, one row for each different message; the queries are 60
-other messages with a cosine of at least .7 to a released one. The table has the share that finds such a row among the
-first ten.
+With ``--near-duplicates``, counts of words are released instead, one row for each different message; the queries are
+those of 60 other messages that have a cosine of at least .7 to a released one. The table has the share that finds such
+a row among the first ten.
 """
 
 import argparse
