@@ -710,14 +710,17 @@ def test_threads_never_release_under_the_guarantee_of_another_fit():
     """Fits with two epsilons, while others copy, pickle and release: the noise is always that of the guarantee."""
     rows, wrong, released = np.zeros((300, 16)), [], Counter()
     scales = {epsilon: DPOPORP(8, epsilon=epsilon).fit(rows).scale_ for epsilon in (0.1, 8.0)}
-    shared, end = DPOPORP(8, epsilon=0.1, random_state=0).fit(rows), time.monotonic() + 1.2
+    shared, end = DPOPORP(8, epsilon=0.1, random_state=0).fit(rows), time.monotonic() + 60
+
+    def _goes_on():
+        return len(wrong) + sum(released.values()) < 100 and time.monotonic() < end
 
     def _fit():
-        while time.monotonic() < end:
+        while _goes_on():
             shared.set_params(epsilon=next(epsilons)).fit(rows)
 
     def _use(copied):
-        while time.monotonic() < end:
+        while _goes_on():
             try:
                 own = copied(shared)
                 noise = own.transform(rows).std()
