@@ -713,7 +713,7 @@ def test_threads_never_release_under_the_guarantee_of_another_fit():
     shared, end = DPOPORP(8, epsilon=0.1, random_state=0).fit(rows), time.monotonic() + 60
 
     def _goes_on():
-        return len(wrong) + sum(released.values()) < 100 and time.monotonic() < end
+        return len(wrong) + sum(released.values()) < 60 and time.monotonic() < end
 
     def _fit():
         while _goes_on():
