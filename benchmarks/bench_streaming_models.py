@@ -5,10 +5,10 @@ pass are fitted on all of it, those of many on ``--iterative`` gigabytes; each i
 of the table has the seconds of the fit, those beside a plain sum of the columns, the same of processor time, which
 others on the machine change less, and the peak memory of each process so far. With ``--cold`` both read files that the
 system does not hold in memory, with ``--rate`` no worker gets more than so many gigabytes in a second; with more
-``--threads`` a worker reads one part while it computes with another. DPRidge is also fitted without a scaler before
-it, which makes a copy of the rows. While AMPClassifier is fitted, a worker is killed. At the end coefficients are
-compared with those of the fit in memory of a tenth of these, four parts at least, under equal noise. It fails if a
-process passes ``--peak``.
+``--threads`` a worker reads one part while it computes with another. With ``--parquet`` the parts are files of parquet,
+of which dask makes a dataframe, and not of numpy. DPRidge is also fitted without a scaler before it, which makes a copy
+of the rows. While AMPClassifier is fitted, a worker is killed. At the end coefficients are compared with those of the
+fit in memory of a tenth of these, four parts at least, under equal noise. It fails if a process passes ``--peak``.
 """
 
 import argparse
@@ -22,8 +22,10 @@ from pathlib import Path
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import measure  # pins the threads, those of workers, too
 import numpy as np
+import pandas as pd
 from dask.distributed import Client, LocalCluster
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -43,13 +45,17 @@ from skdprp.testing import reproducible_noise
 HIGH = 10.0
 
 
-def write_part(path, n_rows, n_features, seed):
+def write_part(path, n_rows, n_features, seed, compression):
     """Write random rows and, in the last column, labels that depend on them."""
     rng = np.random.default_rng(seed)
     table = rng.uniform(0, HIGH, (n_rows, n_features + 1))
     scores = table[:, 0] - table[:, 1] + 0.3 * table[:, 2] - 0.15 * HIGH
     table[:, -1] = scores + rng.logistic(size=n_rows) > 0
-    np.save(path, table)
+    if compression is None:
+        np.save(path, table)
+    else:
+        frame = pd.DataFrame(table, columns=[f"x{i}" for i in range(n_features)] + ["y"])
+        frame.to_parquet(path, compression=compression, index=False)
 
 
 def read_part(path, rate):
@@ -61,7 +67,10 @@ def read_part(path, rate):
 
 
 def lazy_table(paths, n_rows, n_columns, rate):
-    """Return rows and labels as dask arrays that the workers read."""
+    """Return rows and labels as dask arrays, or dataframes, that the workers read."""
+    if paths[0].suffix == ".parquet":
+        table = dd.read_parquet(paths)
+        return table.drop(columns="y"), table["y"]
     parts = [da.from_delayed(dask.delayed(read_part)(path, rate), (n_rows, n_columns), dtype=float) for path in paths]
     table = da.concatenate(parts)
     return table[:, :-1], table[:, -1]
@@ -111,6 +120,7 @@ def main():
     parser.add_argument("--cold", action="store_true", help="read from disk in each fit")
     parser.add_argument("--rate", type=float, default=np.inf, help="gigabytes a second that each worker reads at most")
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
+    parser.add_argument("--parquet", metavar="COMPRESSION", help="such as snappy, the default of pandas, zstd or none")
     parser.add_argument("--only", help="a model's name, of which alone there is a row")
     parser.add_argument("--folder", help="an existing one that the table is written to; by default a temporary one")
     options = parser.parse_args()
@@ -130,8 +140,10 @@ def main():
         Client(local) as client,
         PrivacyLedger() as ledger,
     ):
-        paths = [Path(name, f"{part:06}.npy") for part in range(n_parts)]
-        tasks = [dask.delayed(write_part)(path, n_rows, options.features, i) for i, path in enumerate(paths)]
+        kind = "npy" if options.parquet is None else "parquet"
+        paths = [Path(name, f"{part:06}.{kind}") for part in range(n_parts)]
+        write = dask.delayed(write_part)
+        tasks = [write(path, n_rows, options.features, i, options.parquet) for i, path in enumerate(paths)]
         _, seconds = timed(lambda: dask.compute(*tasks))
         print(f"{n_parts * n_rows:,} rows of {options.features} columns, written in {seconds:.0f} s\n", flush=True)
         times = "s", "sums of columns", "sums, processor", "predicted in s"
@@ -166,13 +178,14 @@ def main():
             is_killed = " (a worker killed)" * bool(killer and not killer.is_alive())
             accuracy, predicted = None, None
             if hasattr(model, "predict"):
-                right = (pipeline.predict(X) > 0.5) == (y > 0.5)
+                labels = y if options.parquet is None else y.to_dask_array()
+                right = (pipeline.predict(X) > 0.5) == (labels > 0.5)
                 accuracy, predicted = timed(right.mean().compute)
             elif hasattr(model, "transform"):
                 _, predicted = timed(pipeline.transform(X).sum(axis=0).compute)
             row(
                 type(model).__name__ + ", not scaled" * (model is not_scaled) + is_killed,
-                X.nbytes / 1e9,
+                number * n_rows * options.features * 8 / 1e9,
                 round(seconds),
                 seconds / plain,
                 None if killer else processor / processor_plain,
@@ -185,7 +198,7 @@ def main():
         print()
         tenth = paths[: max(4, n_iterative // 10)]
         X, y = lazy_table(tenth, n_rows, n_columns, options.rate)
-        in_memory = scaler.fit(X[:1]).transform(X.compute()), y.compute()
+        in_memory = scaler.fit(X).transform(X.compute()), y.compute()
         for model, _ in models[3:]:
             fits = []
             for data in ((scaler.transform(X), y), in_memory):

@@ -1,7 +1,7 @@
 """What an estimator fixes before it draws any noise: the noise, and what is true of it."""
 
 import math
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -169,16 +169,35 @@ def reached_delta(epsilon, delta):
 
 
 def snapshot(estimator):
-    """Copy the parameters of an estimator at one moment, to fit the copy.
+    """Copy the parameters of an estimator at one moment, check the copy, and return it to be fitted.
 
-    If another thread set some during a fit, or wrote into a list, the noise could come from one epsilon or from one
-    shape of a network, and the guarantee from another.
+    If somebody set some during a fit, or wrote into a list, the noise could come from one epsilon or from one shape of
+    a network, and the guarantee from another.
     """
     twin = object.__new__(type(estimator))
     for name, value in vars(estimator).copy().items():
         if not name.endswith("_"):
-            vars(twin)[name] = copy(value) if isinstance(value, list | dict | np.ndarray) else value
+            vars(twin)[name] = _plain(value)
+    twin._validate_params()  # what was checked as `fit` was called may have been set since
     return twin
+
+
+def _plain(value):
+    """Copy a parameter that may change, or say of itself now this and now that, into what only we can write to."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, dict):
+        return {_plain(key): _plain(one) for key, one in dict.items(value)}
+    if isinstance(value, list):
+        return list(map(_plain, list.__iter__(value)))
+    if isinstance(value, tuple):
+        return tuple(map(_plain, tuple.__iter__(value)))
+    if isinstance(value, np.ndarray):
+        return np.array(value, subok=True)
+    is_sequence = hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__")
+    if not is_sequence or hasattr(value, "get_params") or isinstance(value, bytes | range | Mapping | np.generic):
+        return value
+    return np.array(value) if hasattr(type(value), "__array__") else list(map(_plain, value))
 
 
 def take_over(estimator, fitted):

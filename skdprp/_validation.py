@@ -109,7 +109,10 @@ class Interval(_param_validation.Interval):
 
 
 class PythonNumbersMixin:
-    """Hold every number as a plain Python one: what is computed from a float16 parameter is not computed in float16."""
+    """Hold every number as a plain Python one: what is computed from a float16 parameter is not computed in float16.
+
+    And every text, as a type of its own may define what it is equal to.
+    """
 
     @classmethod
     @cache  # or scikit-learn inspects the signature at each call of `get_params`: a quarter of a small fit
@@ -118,7 +121,7 @@ class PythonNumbersMixin:
 
     def __setattr__(self, name, value):
         with suppress(ValueError):  # what no float is equal to stays, for `Interval` to refuse
-            value = to_python(value)
+            value = str.__str__(value) if isinstance(value, str) else to_python(value)
         super().__setattr__(name, value)
 
     def __setstate__(self, state):

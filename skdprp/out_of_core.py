@@ -3,6 +3,8 @@
 import pickle
 import sys
 import time
+import warnings
+from contextlib import closing
 from itertools import count
 from uuid import uuid4
 
@@ -66,15 +68,16 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
         # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
         # A deep copy of a frame of polars, or of pandas over Arrow, is another view of the same memory.
         chunks = (pickle.loads(pickle.dumps(chunk)) for chunk in chunks)
+    failed = []  # what cuts off the chunks; it goes to no worker
     run, rows = f"{CHUNKS}{uuid4().hex}", current_rows()
     places = ((*rows, ("", run, str(place))) for place in count())
-    tasks = (delayed(_transform)(sketch, *task) for task in zip(_and_error(chunks), places, strict=False))
-    sketches = _in_turn(release(tasks))
-    if verbose:
-        sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
-    if out is not None:
-        return _fill(out, sketches)
-    parts = list(sketches)
+    tasks = (delayed(_transform)(sketch, *task) for task in zip(_until_error(chunks, failed), places, strict=False))
+    with closing(_in_turn(release(tasks), failed)) as sketches:
+        if verbose:
+            sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
+        if out is not None:
+            return _fill(out, sketches)
+        parts = list(sketches)
     if not parts:
         raise ValueError("There are no chunks.")
     return np.concatenate(parts)
@@ -114,20 +117,22 @@ def _show_progress(sketches, n_rows):
     print(file=sys.stderr)
 
 
-def _and_error(chunks):
-    """Yield chunks, and at the end the error that cuts them off: a thread of joblib may be the one that reads them."""
-    try:
-        yield from chunks
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        yield error
+def _until_error(chunks, failed):
+    """Yield chunks, and keep the error that cuts them off: a thread of joblib, which reads them, might lose it."""
+    chunks = iter(chunks)
+    while True:
+        try:
+            chunk = next(chunks)
+        except StopIteration:
+            return
+        except BaseException as error:
+            failed.append(error)
+            return
+        yield chunk
 
 
 def _transform(sketch, chunk, rows):
     """Release a chunk, whose rows are in no other, as a ledger counts; return what refuses it, to be raised in turn."""
-    if isinstance(chunk, BaseException):
-        return chunk
     try:
         with Rows(rows, are_all=True):
             return sketch.transform(chunk)
@@ -135,9 +140,16 @@ def _transform(sketch, chunk, rows):
         return error
 
 
-def _in_turn(results):
+def _in_turn(results, failed):
     """Yield sketches, and raise an error once those before it are taken."""
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-        yield np.asarray(result)
+    try:
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+            yield np.asarray(result)
+    finally:  # of chunks after it that others have begun, of which joblib would warn
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results.close()
+    if failed:
+        raise failed[0]

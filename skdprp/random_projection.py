@@ -105,9 +105,10 @@ class Projection(ABC):
     """
 
     def __init__(self, n_features, n_components, seed):
-        self.n_features = n_features
-        self.n_components = n_components
-        self.seed = seed
+        vars(self).update(n_features=n_features, n_components=n_components, seed=seed)
+
+    def __setattr__(self, name, value):
+        raise AttributeError("A projection cannot be changed: the noise of a sketch is calibrated for it.")
 
     def __repr__(self):
         return f"{type(self).__name__}{self.n_features, self.n_components}"
@@ -142,7 +143,14 @@ class Projection(ABC):
         -------
         ndarray of float64, shape (n_rows, n_components)
             ``X @ W``, not divided by `divisor`; C-contiguous and fresh.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than W has rows.
         """
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} features, but the projection has {self.n_features}.")
         return self._project_sparse(rows_of(X, slice(0, X.shape[0]))) if sp.issparse(X) else self._project_dense(X)
 
     def project_blocks(self, X, slices):
@@ -384,7 +392,7 @@ class StackedProjection(Projection):
 
     def __init__(self, parts):
         super().__init__(parts[0].n_features, sum(part.n_components for part in parts), seed=None)
-        self.parts = tuple(parts)
+        vars(self).update(parts=tuple(parts))
 
     @property
     def divisor(self):
@@ -447,7 +455,7 @@ class VerySparseProjection(Projection):
 
     def __init__(self, n_features, n_components, seed, *, density):
         super().__init__(n_features, n_components, seed)
-        self.density = density
+        vars(self).update(density=density)
 
     @property
     def max_entry(self):

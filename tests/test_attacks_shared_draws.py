@@ -55,6 +55,37 @@ def test_bits_of_distant_rows_that_share_a_projection_lose_no_more_together_than
             assert exact <= together.loss.profile(at) * (1 + 1e-9)
 
 
+def distant(delta, min_norm):
+    """Guarantees of bits of one sketch at two epsilons, whose delta is the chance that one drawn W tells rows apart."""
+    known = {"delta": delta, "method": "rr", "projection": "gaussian", "min_norm": min_norm, "random_state": 0}
+    return [DPSignRP(1, epsilon=epsilon, **known).fit(np.ones((1, 2)) * 9 * min_norm) for epsilon in (0.01, 0.02)]
+
+
+# Once as by independent draws, 1 - (1 - .3)^2 = .51: rows u and its columns exchanged, of whose two signs one differs.
+@pytest.mark.parametrize(("delta", "min_norm"), [(0.3, 1.102), (0.05, 6.4), (1e-2, 31.9)])
+@pytest.mark.parametrize("n_halves", [2, 3])
+def test_deltas_over_one_draw_add_up_after_a_total_of_disjoint_parts(delta, min_norm, n_halves):
+    """Each half has one release of the row and one of others; the failures of one W may exclude each other."""
+    one, more = (sketch.guarantee_ for sketch in distant(delta, min_norm))
+    half = compose(one, more, disjoint=True)
+    assert half.profile(1.0) == max(one.profile(1.0), more.profile(1.0))
+    total = compose(*[half] * n_halves)
+    assert n_halves * delta * (1 - 1e-9) <= total.profile(1.0) <= n_halves * delta * (1 + 1e-9)
+    assert total.profile(1.0) == compose(*[one] * n_halves).profile(1.0)
+
+
+def test_deltas_over_one_draw_add_up_in_a_ledger_of_two_divisions():
+    one, more = distant(0.3, 1.102)
+    row = np.array([[np.sqrt(1.102**2 - 0.25) * (1 + 1e-9), 0.5]])
+    with PrivacyLedger() as ledger:
+        for division, rows in (("region", row), ("age", np.ascontiguousarray(row[:, ::-1]))):
+            with ledger.part("first", division=division):
+                one.transform(rows)
+            with ledger.part("second", division=division):
+                more.transform(2 * row)
+    assert ledger.total()[0].guarantee.profile(1.0) >= 0.6 * (1 - 1e-9)
+
+
 @pytest.mark.parametrize("calibration", ["analytic_bound", "kenthapadi_bound"])
 def test_sketches_of_a_scale_set_before_the_draw_lose_no_more_together_than_is_composed(calibration):
     """Of one drawn W the sensitivity is the same in each release: delta is that of all, averaged over the draw."""
@@ -187,12 +218,30 @@ def ended():
     raise SystemExit("NaN")  # in a thread, that of joblib ended, and the main one waited for ever
 
 
-@pytest.mark.parametrize("chunks", [refused, cut_off, ended])
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_rows_before_a_chunk_that_fails_are_in_the_output(n_jobs, chunks):
+def closed():
+    yield from (np.zeros((10, 4)) for _ in range(5))
+    raise GeneratorExit("NaN")  # which looked as if nobody wanted more
+
+
+class OddError(Exception):
+    """An error that a pickle does not make again: of workers, it cut off the pool of processes."""
+
+    def __init__(self, of, what):
+        super().__init__(f"{of} {what}")
+
+
+def odd():
+    yield from (np.zeros((10, 4)) for _ in range(5))
+    raise OddError("NaN", "in a file")
+
+
+@pytest.mark.parametrize("chunks", [refused, cut_off, ended, closed, odd])
+@pytest.mark.parametrize(("n_jobs", "backend"), [(1, "threading"), (2, "threading"), (2, "loky")])
+def test_rows_before_a_chunk_that_fails_are_in_the_output(n_jobs, backend, chunks):
     """They were released, and whoever goes on after those that are there would release them again."""
     sketch, out = DPOPORP(2).fit(np.zeros((1, 4))), np.full((100, 2), np.nan)
-    with pytest.raises((ValueError, SystemExit), match="NaN") as caught:
+    errors = ValueError, SystemExit, GeneratorExit, OddError
+    with pytest.raises(errors, match="NaN") as caught, parallel_config(backend=backend):
         transform_chunks(sketch, chunks(), out=out, n_jobs=n_jobs)
     assert np.isfinite(out).all(axis=1).sum() == 50
     assert "50 rows" in caught.value.__notes__[0]

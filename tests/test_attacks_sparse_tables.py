@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from skdprp import (
     DPOPORP,
@@ -259,3 +259,31 @@ def test_a_ridge_of_sparse_rows_of_a_table_is_that_of_dense_ones():
         with reproducible_noise(0):
             weights.append(make_pipeline(columns, DPRidge(target_bounds=(0, 1), delta=1e-6)).fit(X, y)[-1].coef_)
     assert np.allclose(*weights, rtol=1e-9)
+
+
+WORDS = {"good": 0, "bad": 1, "dear": 2}
+
+
+def bag_of_words(column):
+    """Counts of words of which each occurrence is an entry of its own, as in an example of scipy."""
+    indices, indptr = [], [0]
+    for text in column.iloc[:, 0]:
+        indices += [WORDS[word] for word in text.split() if word in WORDS]
+        indptr.append(len(indices))
+    return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(indptr) - 1, len(WORDS)))
+
+
+# Once entries of a row that are stored in parts decided whether the rows counted as sparse, and if there was a total.
+def test_no_total_is_stated_where_entries_in_parts_decide_whether_rows_are_sparse():
+    table = pd.DataFrame({"text": ["good"] * 500, "town": ["York", "Hull"] * 250})
+    other = table.copy()
+    other.loc[0, "text"] = "good " * 2000  # one row replaced
+    y, plans = np.tile([0, 0, 1, 1], 125), []
+    for rows in (table, other):
+        towns = OneHotEncoder(categories=[["Hull", "York"]], handle_unknown="ignore")
+        parts = [("town", towns, ["town"]), ("text", FunctionTransformer(bag_of_words), ["text"])]
+        columns = ColumnTransformer(parts, sparse_threshold=1.0)
+        model = make_pipeline(columns, AMPClassifier(delta=1e-6, classes=[0, 1]))
+        plans.append(privacy_report(model, rows, y).total)
+        assert privacy_report(model.fit(rows, y)).total is None
+    assert plans == [None, None]

@@ -356,7 +356,7 @@ def test_partitions_are_one_table():
         (np.array([["2020-01-01"]], dtype="M8[ns]"), {"categories": [0]}, TypeError, "dates or spans of time"),
         (pl.DataFrame({"a": ["2020-01-01"]}).with_columns(pl.col("a").str.to_date()), {}, TypeError, "dates or spans"),
         (pd.DataFrame({"a": [(1, 2)]}), {}, TypeError, "neither text nor finite numbers"),
-        (pd.DataFrame({"a": [[1, 2]]}), {}, TypeError, "cannot be read"),
+        (pd.DataFrame({"a": [[1, 2]]}), {}, TypeError, "neither text nor finite numbers"),
         (pd.DataFrame({"a": [1j]}), {}, ValueError, "Complex data"),
         ([1.0, 2.0], {}, ValueError, "Reshape your data"),
         (np.zeros((0, 2)), {}, ValueError, "0 sample"),

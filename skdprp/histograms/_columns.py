@@ -26,6 +26,7 @@ from ._cells import Cells, column_norm, column_norm_squared, half_sums
 N_PUBLIC = 2**32  # rows that nobody has: so many that no noise is seen beside them
 _BLOCK_ROWS = 2**13  # of which a few columns, and all that is computed of one, stay in the cache
 _N_PLACES, _N_NAMES = 2**12, 2**6  # that these are spread over
+_KNOWN_TYPES = {str, bytes, bool, int, float, type(None), *np.sctypeDict.values()}
 _NO_CATEGORY = "X has categories that are neither text nor finite numbers nor truth values."
 
 
@@ -101,7 +102,7 @@ class Unlisted:
 
     def count(self, cells):
         """Count cells by their keys."""
-        counts = Counter()
+        counts, cells = Counter(), _of_known_types(cells)
         for (_, cell), number in Counter(zip(map(type, cells), cells, strict=True)).items():
             counts[key_of(category(cell))] += number
         return counts
@@ -135,6 +136,13 @@ def category(cell):
     raise TypeError(_NO_CATEGORY)
 
 
+def _of_known_types(cells):
+    """Name cells of types of their own one by one: equality, which they may define, might join several."""
+    if set(map(type, cells)) <= _KNOWN_TYPES:
+        return cells
+    return [cell if type(cell) in _KNOWN_TYPES else category(cell) for cell in cells]
+
+
 def key_of(name):
     """Tell apart what Python takes for equal, as True and 1, and sort types by themselves."""
     return type(name).__name__, name
@@ -143,6 +151,7 @@ def key_of(name):
 def codes(cells, categories):
     """Return the number of the category of each cell, then one for all others and one for what is missing."""
     places = {key_of(name): place for place, name in enumerate(categories)} | {key_of(None): len(categories) + 1}
+    cells = _of_known_types(cells)
     kinds, found = list(map(type, cells)), {}
     for pair in set(zip(kinds, cells, strict=True)):
         found[pair] = places.get(key_of(category(pair[1])), len(categories))

@@ -337,10 +337,11 @@ def _of_branches(estimator, steps, name, flow):
     if not all(chooses_by_name(one, are_public=not flow.fitted_map) for one in columns):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
     # The share of zeros in the rows decides if a column transformer gives sparse output, now and later: at a threshold
-    # of 1, whether there are any.
+    # of 1, whether there are any, unless some entry is stored in several parts.
     threshold = getattr(estimator, "sparse_threshold", 0)
     varying = any(_may_be_sparse(step) for (_, step), out in zip(steps, flows, strict=True) if not out.released)
     is_sparse = threshold == 1 and any(has_zeros(step) for _, step in steps)
+    is_sparse = is_sparse and all(_stores_entries_whole(step) for _, step in steps)
     is_public = (threshold == 0 or is_sparse) and getattr(estimator, "sparse_output_", is_sparse) == is_sparse
     if varying and not is_public:
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
@@ -381,6 +382,12 @@ def _may_be_sparse(step):
         return False
     within = branches(step)
     return any(_may_be_sparse(branch) for _, branch in within) if within else varies_in_zeros(step)
+
+
+def _stores_entries_whole(step):
+    """Whether sparse rows that leave a step have each entry once: those of a function may be as it likes."""
+    held = [type(one) for _, one in all_held(step, "", seen=set()) if not isinstance(one, str)]
+    return all(is_in_library(kind.__module__) and kind is not FunctionTransformer for kind in held)
 
 
 def _of_leaf(estimator, name, flow):
