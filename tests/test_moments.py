@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 
-from skdprp import DPMoments, _noise, add_moments, compose, moments
+from skdprp import DPMoments, _noise, add_moments, audit_epsilon, compose, moments
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile
 from skdprp.moments import Columns, CompensatedSum, GaussianNoise, accuracy
@@ -311,6 +312,40 @@ def test_a_compensated_sum_takes_parts_without_rows_and_writes_to_none():
         assert np.allclose(total.value, sum(parts), rtol=1e-15)
         assert all(map(np.array_equal, parts, given))
     assert CompensatedSum().value == 0.0
+
+
+# Audits
+
+
+def epsilon_between_grids(n_samples):
+    """An epsilon for which noise for so many rows has another grid than noise for one row less, and what it is of.
+
+    The scales are 10^-13 of each other apart, on two sides of a power of two.
+    """
+
+    def scale(epsilon, n):
+        model = DPMoments(epsilon=epsilon, delta=0.01, adjacency="add_remove")
+        return model._calibration_of((n, 1), float, 0).fitted["scale_"]
+
+    least, most = 0.01, 1.0
+    power = 2.0 ** np.ceil(np.log2(scale(most, n_samples)))
+    while least < (middle := (least + most) / 2) < most:
+        least, most = (middle, most) if scale(middle, n_samples) >= power else (least, middle)
+    assert scale(least, n_samples) >= power > scale(least, n_samples - 1)
+    return least
+
+
+def test_an_audit_of_moments_with_a_row_left_out_finds_a_quarter_of_the_noise_and_refutes_nothing(noise_of, seeded):
+    """A row that is left out stands for a blank one: noise is that of all places, in its last bits, too."""
+    model = DPMoments(epsilon=epsilon_between_grids(3), delta=0.01, adjacency="add_remove")
+    X = np.ones((3, 1))
+    guarantee = model.fit(X).guarantee_
+    audit = partial(audit_epsilon, model, X, X[:2], n_trials=400, confidence=1 - 1e-9)
+    of_line = {"delta": guarantee.profile(0.25), "distinguishers": ["likelihood"]}
+    for options in (of_line, {"distinguishers": ["lowest bits"]}):
+        assert not audit(**options).exceeds(guarantee)
+    noise_of(0.25)
+    assert audit(**of_line).exceeds(guarantee)
 
 
 # Sums of releases
