@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 
-from skdprp import DPMoments, _noise, add_moments, audit_epsilon, compose, moments
+from skdprp import DPPCA, DPMoments, _noise, add_moments, audit_epsilon, compose, moments
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile
 from skdprp.moments import Columns, CompensatedSum, GaussianNoise, accuracy
@@ -379,6 +379,21 @@ def test_moments_of_different_columns_do_not_add_up():
         add_moments()
     with pytest.raises(TypeError, match="not int"):
         add_moments(here, 5)
+
+
+def test_a_release_that_is_in_two_sums_is_refused():
+    """Its noise was counted as two draws: of ``2 a + b`` the scale is sqrt(5) of each, and sqrt(3) was stated."""
+    a, b, c, d = (DPMoments(delta=1e-6).fit(np.eye(3)).moments_ for _ in range(4))
+    both, alone = add_moments(a, b), add_moments(a)
+    for again in (copy.deepcopy(both), pickle.loads(pickle.dumps(both)), DPPCA().fit_moments(both).moments_):
+        for one in (a, b, add_moments(b, c), add_moments(b, a), alone, add_moments(alone, c), both):
+            with pytest.raises(ValueError, match="added twice, alone or within sums"):
+                add_moments(again, one)
+    together = add_moments(both, add_moments(c, d))
+    assert together.n_samples == 12 and len(together.releases) == 4
+    assert together.noise.scale == pytest.approx(2 * a.noise.scale)
+    assert together != add_moments(c, d) and both == copy.deepcopy(both)
+    assert together.releases == add_moments(d, c, b, a).releases
 
 
 # Refusals
