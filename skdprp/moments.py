@@ -1,5 +1,6 @@
 """One private release of the second moments of rows and targets, from which every least-squares model follows."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
@@ -194,6 +195,8 @@ class Moments:
         What the columns are.
     guarantee : PrivacyGuarantee
         The guarantee of the release.
+    releases : tuple of str, default=()
+        Of a sum, the digest of each release in it, which says that none is added twice. A release by itself has none.
     """
 
     values: np.ndarray
@@ -201,12 +204,13 @@ class Moments:
     n_samples: int
     columns: Columns
     guarantee: PrivacyGuarantee
+    releases: tuple[str, ...] = ()
 
     def __eq__(self, other):
         if not isinstance(other, Moments):
             return NotImplemented
-        facts = (self.noise, self.n_samples, self.columns, self.guarantee)
-        alike = facts == (other.noise, other.n_samples, other.columns, other.guarantee)
+        facts = (self.noise, self.n_samples, self.columns, self.guarantee, self.releases)
+        alike = facts == (other.noise, other.n_samples, other.columns, other.guarantee, other.releases)
         return alike and np.array_equal(self.values, other.values)
 
     __hash__ = None
@@ -259,8 +263,8 @@ def add_moments(*moments, disjoint=False):
     TypeError
         If they are no moments.
     ValueError
-        If there are none, their columns differ, some are of rows and others of persons, or their guarantees do not
-        compose.
+        If there are none, their columns differ, some are of rows and others of persons, a release is among them twice,
+        alone or within sums, or their guarantees do not compose.
 
     Examples
     --------
@@ -279,15 +283,25 @@ def add_moments(*moments, disjoint=False):
         raise ValueError('Projections are not added: choose mechanism="moments".')
     if len({one.guarantee.unit for one in moments}) != 1:
         raise ValueError("Moments of rows are not added to those of persons, in which each person counts once.")
-    if len({one.values.tobytes() for one in moments}) < len(moments):  # copies, and what was read twice, are the same
-        raise ValueError("The same moments are added twice: their noise is one draw, and adds up to twice as much.")
+    releases = [digest for one in moments for digest in _releases_in(one)]
+    if len(set(releases)) < len(releases):
+        raise ValueError(
+            "The same moments are added twice, alone or within sums: their noise is one draw, and adds up to twice as "
+            "much."
+        )
     return Moments(
         values=sum(one.values for one in moments),
         noise=GaussianNoise(float(np.sqrt(sum(one.noise.scale**2 for one in moments)))),
         n_samples=sum(one.n_samples for one in moments),
         columns=moments[0].columns,
         guarantee=compose(*(one.guarantee for one in moments), disjoint=disjoint),
+        releases=tuple(sorted(releases)),
     )
+
+
+def _releases_in(moments):
+    """Digests of the releases that moments are made of: copies, and what was read twice, have the same."""
+    return moments.releases or (hashlib.sha256(moments.values.tobytes()).hexdigest(),)
 
 
 class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMixin, UncachedMixin, BaseEstimator, ABC):

@@ -21,9 +21,14 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
+    DPBinner,
+    DPHistograms,
+    DPMoments,
     DPRandomProjection,
     DPRidge,
+    DPScaler,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -31,6 +36,7 @@ from skdprp import (
     PrivacyGuarantee,
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
+    PublicScaler,
     _noise,
     audit_epsilon,
     iDPSignRP,
@@ -869,6 +875,74 @@ def test_an_audit_of_a_blank_row_makes_the_same_of_equal_releases(model, monkeyp
     monkeypatch.setattr(_noise, "add_spherical", same_numbers)
     one, other = (trials.draw(data, 1) for data in (trials.a, trials.b))
     np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+LEFT_OUT = {
+    "a descent": DPRidge(target_bounds=(-5, 5), adjacency="add_remove", mechanism="descent"),
+    "a ridge": DPRidge(target_bounds=(-5, 5), adjacency="add_remove", mechanism="moments"),
+    "moments": DPMoments(adjacency="add_remove"),
+    "components": DPPCA(adjacency="add_remove"),
+    "histograms": DPHistograms(adjacency="add_remove"),
+    "bins": DPBinner(adjacency="add_remove"),
+    "scales": DPScaler(adjacency="add_remove"),
+}
+
+
+def released_facts(fitted):
+    """Noise, and numbers that follow from what was released and from the number of rows."""
+    if hasattr(fitted, "histograms_"):
+        return np.append(fitted.histograms_.columns[0].cumulative(), fitted.scale_)
+    if hasattr(fitted, "moments_"):
+        assert fitted.n_features_in_ == 3
+        return np.append(fitted.moments_.mean, fitted.scale_)
+    return np.append(fitted.coef_, fitted.scale_)
+
+
+@pytest.mark.parametrize("model", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_a_row_that_is_left_out_of_sums_is_planned_for_and_counted_as_a_blank_one(model, monkeypatch):
+    """Noise, steps and means are those of as many rows as `a` has: all of them are public."""
+
+    def same_numbers(values, scale, **law):
+        values[...] = scale * np.cos(np.arange(values.size)).reshape(values.shape)
+        return values
+
+    monkeypatch.setattr(_noise, "add_gaussian", same_numbers)
+    trials = trials_of(model, (X60, Y60), (X60[:-1], Y60[:-1]), output=released_facts)
+    one, other = (trials.draw(data, 1) for data in (trials.a, trials.b))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_persons_and_not_their_rows_are_the_places_of_an_audit():
+    """One with 3 of 60 rows is left out: 20 persons are planned for."""
+    groups = np.repeat(np.arange(20), 3)
+    pair = (X60, Y60, groups), (X60[:-3], Y60[:-3], groups[:-3])
+    for mechanism in ("descent", "moments"):
+        model = DPRidge(target_bounds=(-5, 5), delta=0.01, adjacency="add_remove", mechanism=mechanism)
+        trials, expected = trials_of(model, *pair, output=lambda fitted: fitted.scale_), model.fit(*pair[0]).scale_
+        assert [trials.draw(data, 1).item() for data in (trials.a, trials.b)] == [expected, expected]
+
+
+def test_tables_of_different_lengths_are_refused_where_fits_cannot_be_planned_for_one_length():
+    """What a pipeline draws for six rows and for five differs in the last bits: a true total looked refuted by that."""
+    model = AMPClassifier(epsilon=0.5, delta=0.01, classes=[0, 1], adjacency="add_remove")
+    a, b = worst_neighbours(model, np.zeros((5, 1)), np.arange(5) % 2)
+    pipeline, options = make_pipeline(PublicScaler((-1, 1)), model), {"delta": 0.01, "n_trials": 8}
+
+    def weights(fitted):
+        return fitted[-1].coef_
+
+    with pytest.raises(ValueError, match=r"a has 6 rows and b has 5, .* a fit of Pipeline plans.* as many rows"):
+        audit_epsilon(pipeline, a, b, output=weights, **options)
+    with pytest.raises(ValueError, match="a fit of MIDPRegressor plans"):
+        audit_epsilon(MIDPRegressor(), (a[0], a[1] - 0.5), (b[0], b[1] - 0.5), **options)
+    blank = np.append(b[0], [[0.0]], axis=0), a[1]
+    reaching = [(pipeline[0].fit(X).transform(X), y) for X, y in (a, b)]  # the step alone, on what reaches it
+    for release, pair, known in (
+        (pipeline, (a, blank), {"output": weights}),
+        (model, reaching, {}),
+        (lambda data: weights(clone(pipeline).fit(*data)), (a, b), {}),
+    ):
+        assert audit_epsilon(release, *pair, **known, **options).epsilon == 0.0
 
 
 def test_the_contract_is_asked_of_an_estimator_whose_neighbours_no_table_has():

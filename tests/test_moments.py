@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 
-from skdprp import DPMoments, _noise, add_moments, compose, moments
+from skdprp import DPPCA, DPMoments, _noise, add_moments, audit_epsilon, compose, moments
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile
 from skdprp.moments import Columns, CompensatedSum, GaussianNoise, accuracy
@@ -313,6 +314,40 @@ def test_a_compensated_sum_takes_parts_without_rows_and_writes_to_none():
     assert CompensatedSum().value == 0.0
 
 
+# Audits
+
+
+def epsilon_between_grids(n_samples):
+    """An epsilon for which noise for so many rows has another grid than noise for one row less, and what it is of.
+
+    The scales are 10^-13 of each other apart, on two sides of a power of two.
+    """
+
+    def scale(epsilon, n):
+        model = DPMoments(epsilon=epsilon, delta=0.01, adjacency="add_remove")
+        return model._calibration_of((n, 1), float, 0).fitted["scale_"]
+
+    least, most = 0.01, 1.0
+    power = 2.0 ** np.ceil(np.log2(scale(most, n_samples)))
+    while least < (middle := (least + most) / 2) < most:
+        least, most = (middle, most) if scale(middle, n_samples) >= power else (least, middle)
+    assert scale(least, n_samples) >= power > scale(least, n_samples - 1)
+    return least
+
+
+def test_an_audit_of_moments_with_a_row_left_out_finds_a_quarter_of_the_noise_and_refutes_nothing(noise_of, seeded):
+    """A row that is left out stands for a blank one: noise is that of all places, in its last bits, too."""
+    model = DPMoments(epsilon=epsilon_between_grids(3), delta=0.01, adjacency="add_remove")
+    X = np.ones((3, 1))
+    guarantee = model.fit(X).guarantee_
+    audit = partial(audit_epsilon, model, X, X[:2], n_trials=400, confidence=1 - 1e-9)
+    of_line = {"delta": guarantee.profile(0.25), "distinguishers": ["likelihood"]}
+    for options in (of_line, {"distinguishers": ["lowest bits"]}):
+        assert not audit(**options).exceeds(guarantee)
+    noise_of(0.25)
+    assert audit(**of_line).exceeds(guarantee)
+
+
 # Sums of releases
 
 
@@ -344,6 +379,21 @@ def test_moments_of_different_columns_do_not_add_up():
         add_moments()
     with pytest.raises(TypeError, match="not int"):
         add_moments(here, 5)
+
+
+def test_a_release_that_is_in_two_sums_is_refused():
+    """Its noise was counted as two draws: of ``2 a + b`` the scale is sqrt(5) of each, and sqrt(3) was stated."""
+    a, b, c, d = (DPMoments(delta=1e-6).fit(np.eye(3)).moments_ for _ in range(4))
+    both, alone = add_moments(a, b), add_moments(a)
+    for again in (copy.deepcopy(both), pickle.loads(pickle.dumps(both)), DPPCA().fit_moments(both).moments_):
+        for one in (a, b, add_moments(b, c), add_moments(b, a), alone, add_moments(alone, c), both):
+            with pytest.raises(ValueError, match="added twice, alone or within sums"):
+                add_moments(again, one)
+    together = add_moments(both, add_moments(c, d))
+    assert together.n_samples == 12 and len(together.releases) == 4
+    assert together.noise.scale == pytest.approx(2 * a.noise.scale)
+    assert together != add_moments(c, d) and both == copy.deepcopy(both)
+    assert together.releases == add_moments(d, c, b, a).releases
 
 
 # Refusals

@@ -42,6 +42,7 @@ from skdprp import (
     ProductNoiseOutputPerturbation,
     __version__,
     _noise,
+    add_moments,
     iDPSignRP,
     load_histograms,
     load_model,
@@ -409,6 +410,25 @@ def test_moments_keep_the_names_of_features(path):
     assert load_moments(path).columns.names == ("a", "b")
 
 
+def test_sums_of_moments_keep_which_releases_they_are_made_of(path):
+    """In files of moments and of models; of files that were written before, each is one release."""
+    one, other, third = moments(), moments(), moments()
+    both = add_moments(one, other)
+    save_moments(path, both)
+    loaded = load_moments(path)
+    save_model(path, DPRidge(target_bounds=(-1, 1)).fit_moments(both))
+    for again in (loaded, load_model(path).estimator.moments_):
+        assert again == both and again.releases == both.releases
+        assert add_moments(again, third).n_samples == 150
+        with pytest.raises(ValueError, match="added twice"):
+            add_moments(again, add_moments(other, third))
+    save_moments(path, one)
+    rewritten(path, lambda facts, values: ({name: facts[name] for name in facts if name != "releases"}, values))
+    assert load_moments(path) == one
+    with pytest.raises(ValueError, match="added twice"):
+        add_moments(load_moments(path), both)
+
+
 def test_what_is_no_moments_is_not_saved(path):
     X = np.eye(3)
     projected = DPRidge(target_bounds=(0, 1), mechanism="projection", n_components=9).fit(X, X[0]).moments_
@@ -438,6 +458,10 @@ def rewritten(path, change):
         lambda facts, values: (facts | {"columns": facts["columns"] | {"n_features": 7}}, values),
         lambda facts, values: (facts | {"columns": facts["columns"] | {"color": "red"}}, values),
         lambda facts, values: (facts | {"guarantee": {}}, values),
+        lambda facts, values: (facts | {"releases": "ab"}, values),
+        lambda facts, values: (facts | {"releases": [1]}, values),
+        lambda facts, values: (facts | {"releases": ["AB" * 32]}, values),
+        lambda facts, values: (facts | {"releases": ["ab" * 32, "ab" * 32]}, values),
         lambda facts, values: (facts, np.triu(values)),
         lambda facts, values: (facts, values * np.inf),
         lambda facts, values: (facts, values.astype(np.float32)),

@@ -48,6 +48,8 @@ def audit_epsilon(
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some. Take rows that are public or made up: each trial is a release of them.
+        With ``adjacency="add_remove"``, `b` may lack one row of `a`, which stands for a blank: classifiers, moments
+        (ridge, components) and histograms (bins, scales) of this library are planned for the number of rows of `a`.
     delta : float or None, default=None
         Delta at which epsilon is bounded. None takes that of the guarantee of an estimator, and is 0 for
         functions.
@@ -84,7 +86,8 @@ def audit_epsilon(
     ValueError
         If there are fewer than 8 trials, the confidence is not in (0, 1), delta is not in [0, 1), a distinguisher is
         unknown or does not return one number for each output, outputs are not finite numbers of one shape, or an
-        estimator is given data sets of different widths.
+        estimator is given data sets of different widths. If one whose fits cannot be planned for the number of rows of
+        `a`, as a pipeline, is given different numbers of rows.
     TypeError
         If `release` can neither be called nor fitted, or it is not known what of it is released; or if `a` or `b` have
         labels and should not, or should and do not.

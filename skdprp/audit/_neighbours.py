@@ -79,8 +79,9 @@ def worst_neighbours(estimator, X, y=None):
     -----
     A row that is left out stands for a blank, because a blank is in no sum and no batch. But it counts in the number of
     rows. If you give :func:`audit_epsilon` the estimator itself, it plans the fits to both tables (delta, penalty,
-    steps, noise) for the number of rows of `a`. If you fit the two tables yourself, these may differ, which no
-    guarantee covers.
+    steps, noise) for the number of rows of `a`. If you fit the two tables yourself, or in a pipeline, these may differ,
+    which no guarantee covers. So pipelines are refused with such tables: audit the step alone, on the rows that reach
+    it.
 
     The sensitivity of a classifier is the largest distance of two gradients ``s x`` and ``s' x'``. The slopes s of the
     loss are at most 1, and rows have norm at most R, so it is 2 R for a replaced row. (Slopes of the capped logistic

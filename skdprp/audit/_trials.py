@@ -5,6 +5,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import partial, singledispatch
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._persons import persons_of
 from .._recording import open_journals
 from .._validation import number_of_rows, without_values
 from ..histograms import CategoryCounts, PrivateHistograms
@@ -122,6 +124,20 @@ def _require_one_width(a, b):
         raise ValueError("Neighbours have the same columns: a has shape {}, b {}.".format(*shapes))
 
 
+def _require_as_many_rows(estimator, a, b):
+    """Refuse a row that is left out, where fits cannot be planned for it as for a blank one."""
+    # Of lazy tables the number may be unknown.
+    n_rows = [number for number in map(number_of_rows, (a[0], b[0])) if isinstance(number, Integral)]
+    if len(set(n_rows)) > 1:
+        name = type(estimator).__name__
+        raise ValueError(
+            "a has {} rows and b has {}, and what a fit of {} plans (delta, penalty, noise) may follow from their "
+            "number, which is public: give tables with as many rows, or audit the private step alone, on the rows that "
+            "reach it. If the guarantee hides their number as well, give a function that fits and returns what is "
+            "released.".format(*n_rows, name)
+        )
+
+
 def _released(estimator):
     """What a fit has released: sums of products or counts, or the weights of a linear model or of all layers."""
     if isinstance(estimator, PrivateMoments) and hasattr(estimator, "moments_"):
@@ -151,6 +167,7 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     """Fit a clone at each trial: weights if it has them, the transformed data otherwise."""
     a, b = _as_arguments(a), _as_arguments(b)
     _require_one_width(a[0], b[0])
+    _require_as_many_rows(estimator, a, b)
     fitted = clone(estimator).fit(*a)
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
     if output is None and not hasattr(fitted, "coef_"):
@@ -190,15 +207,50 @@ def _fit_in_places(estimator, output, n_places, data, n):
     return _call(_release, data, n)
 
 
+class _InPlaces:
+    """Moments or histograms of so many places for rows, `n_places`, of which one is blank where a row is left out.
+
+    A mixin, whose methods are called by the snapshots that fits work on as well.
+    """
+
+    def _sum(self, chunks):  # of moments
+        return self.n_places, *super()._sum(chunks)[1:]
+
+    def _plan(self, n_samples, *facts):  # of a descent
+        return super()._plan(self.n_places, *facts)
+
+    def _count(self, chunks):  # of histograms
+        return self.n_places, *super()._count(chunks)[1:]
+
+
+def _sum_in_places(estimator, output, n_places, data, n):
+    """Fit moments, a descent or histograms as `_fit_in_places` fits classifiers."""
+    kind = type(estimator)
+    in_places = type(kind.__name__, (_InPlaces, kind), {"n_places": n_places})
+
+    def _release(data):
+        model = clone(estimator)
+        model.__class__ = in_places
+        return output(model.fit(*data))
+
+    return _call(_release, data, n)
+
+
+def _number_of_places(X, y=None, groups=None):
+    """Number of rows or, where there are groups, of persons."""
+    return number_of_rows(X) if groups is None else persons_of(groups, number_of_rows(X)).number
+
+
 @trials_of.register
 def _of_moments(estimator: PrivateMoments, a, b, *, rows_are_trials=None, output=None):
-    """Look at the moments themselves, or at the weights of a descent, with what is planned from the number of rows."""
+    """Look at the moments, or the weights of a descent, with what is planned from the number of rows of `a`."""
     a, b = _as_arguments(a), _as_arguments(b)
     _require_one_width(a[0], b[0])
     fitted = clone(estimator).fit(*a)
     planned = {"delta": fitted.delta_} | ({"mechanism": fitted.mechanism_} if hasattr(fitted, "mechanism_") else {})
     estimator = clone(estimator).set_params(**planned)
-    draw = partial(_fit_and_take, estimator, output or _released)
+    n_places = fitted.moments_.n_samples if hasattr(fitted, "moments_") else _number_of_places(*a)
+    draw = partial(_sum_in_places, estimator, output or _released, n_places)
     if output or not hasattr(fitted, "moments_"):
         return Trials(draw, a, b, {}, fitted.delta_)
     # The likelihood ratio of Gaussian noise: along the line from the moments of a to those of b.
@@ -210,12 +262,12 @@ def _of_moments(estimator: PrivateMoments, a, b, *, rows_are_trials=None, output
 
 @trials_of.register
 def _of_histograms(estimator: PrivateHistograms, a, b, *, rows_are_trials=None, output=None):
-    """Look at the sums of counts themselves, with what is planned from the number of rows."""
+    """Look at the sums of counts themselves, with what is planned from the number of rows of `a`."""
     a, b = _as_arguments(a), _as_arguments(b)
     _require_one_width(a[0], b[0])
     fitted = clone(estimator).fit(*a)
     estimator = clone(estimator).set_params(delta=fitted.delta_)
-    draw = partial(_fit_and_take, estimator, output or _released)
+    draw = partial(_sum_in_places, estimator, output or _released, fitted.histograms_.n_samples)
     if output:
         return Trials(draw, a, b, {}, fitted.delta_)
     sums = [clone(estimator)._exact_sums(*data) for data in (a, b)]
@@ -227,6 +279,7 @@ def _of_histograms(estimator: PrivateHistograms, a, b, *, rows_are_trials=None, 
 def _of_regressor(estimator: MIDPRegressor, a, b, *, rows_are_trials=None, output=None):
     """Audit at the delta for which the guarantee translates itself to differential privacy of one entry."""
     _require_one_width(labelled(a)[0], labelled(b)[0])
+    _require_as_many_rows(estimator, a, b)
     return Trials(partial(_fit_and_take, estimator, output or _released), a, b, {}, 1e-5)
 
 

@@ -1,5 +1,6 @@
 """Moments in files."""
 
+import re
 from dataclasses import asdict
 
 import numpy as np
@@ -50,6 +51,7 @@ def save_moments(path, moments, *, description=""):
         "n_samples": moments.n_samples,
         "columns": asdict(moments.columns),
         "guarantee": moments.guarantee.to_dict(),
+        "releases": list(moments.releases),
         "description": description,
     }
     write(path, facts, {"values": moments.values})
@@ -106,4 +108,9 @@ def _rebuild(facts, values):
         raise ValueError("the moments are no symmetric matrix of finite numbers.")
     if not (0 < facts["noise_scale"] < np.inf and type(facts["n_samples"]) is int and facts["n_samples"] > 0):
         raise ValueError("no moments have such noise, or such a number of rows.")
-    return Moments(values, GaussianNoise(facts["noise_scale"]), facts["n_samples"], columns, guarantee)
+    releases = facts.get("releases", [])  # which files of before sums had them do not have
+    is_sum_of = type(releases) is list and len(set(releases)) == len(releases)
+    if not is_sum_of or not all(re.fullmatch("[0-9a-f]{64}", digest) for digest in releases):
+        raise ValueError("the releases of a sum have one digest each.")
+    noise = GaussianNoise(facts["noise_scale"])
+    return Moments(values, noise, facts["n_samples"], columns, guarantee, tuple(releases))
