@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -198,13 +198,17 @@ class PrivacyLoss:
             raise ValueError(f"delta must be between 0 and 1, got {delta}.")
         return max(_least_epsilon(profile, delta) for profile in self._one_by_one())
 
-    def _one_by_one(self):
-        """Profiles that this one is the largest of: each is composed once for many values, and not anew for each."""
+    def _one_by_one(self, failure_probability=0.0):
+        """Profiles that this one is the largest of: each is composed once for many values, and not anew for each.
+
+        To each, what is known to fail beside it is added.
+        """
+        together = replace(self, failure_probability=self.failure_probability + failure_probability)
         is_largest = [profile.function for profile in self.profiles] == [largest_profile]
-        if not is_largest or self != PrivacyLoss(profiles=self.profiles):
-            return [self.profile]
+        if not is_largest or self.mu or self.sampling:
+            return [together.profile]
         losses = dict(self.profiles[0].parameters)["losses"]
-        return [profile for loss in losses for profile in loss._one_by_one()]
+        return [profile for loss in losses for profile in loss._one_by_one(together.failure_probability)]
 
     def _within_reach(self, epsilon):
         """Delta of sampled noise but for tails that are never sampled."""
