@@ -2,15 +2,18 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
 
 import numpy as np
 from sklearn import get_config
 
+from ._digits import to_python
 from ._noise import searches_around
 from ._validation import warn_at_caller
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
+from .mechanisms.published import Published
 
 _OUT_OF_REACH = "at so large an epsilon, or so small a delta, tails of the noise count that are never sampled"
 _LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
@@ -174,10 +177,10 @@ def snapshot(estimator):
     If somebody set some during a fit, or wrote into a list, the noise could come from one epsilon or from one shape of
     a network, and the guarantee from another.
     """
-    twin = object.__new__(type(estimator))
+    twin, parameters = object.__new__(type(estimator)), estimator._get_param_names()
     for name, value in vars(estimator).copy().items():
         if not name.endswith("_"):
-            vars(twin)[name] = _plain(value)
+            vars(twin)[name] = _plain(value) if name in parameters else value
     twin._validate_params()  # what was checked as `fit` was called may have been set since
     return twin
 
@@ -186,18 +189,29 @@ def _plain(value):
     """Copy a parameter that may change, or say of itself now this and now that, into what only we can write to."""
     if isinstance(value, str):
         return str.__str__(value)
+    if isinstance(value, int | float):
+        return to_python(value)
     if isinstance(value, dict):
         return {_plain(key): _plain(one) for key, one in dict.items(value)}
     if isinstance(value, list):
         return list(map(_plain, list.__iter__(value)))
     if isinstance(value, tuple):
         return tuple(map(_plain, tuple.__iter__(value)))
+    if isinstance(value, Published):
+        return Published(**{one.name: _plain(object.__getattribute__(value, one.name)) for one in fields(Published)})
     if isinstance(value, np.ndarray):
-        return np.array(value, subok=True)
-    is_sequence = hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__")
-    if not is_sequence or hasattr(value, "get_params") or isinstance(value, bytes | range | Mapping | np.generic):
+        return np.ma.array(value) if isinstance(value, np.ma.MaskedArray) else np.array(value)
+    if hasattr(value, "get_params") or isinstance(value, bytes | range | Mapping | np.generic | Enum):
         return value
-    return np.array(value) if hasattr(type(value), "__array__") else list(map(_plain, value))
+    if _defines(value, "__array__"):
+        return np.array(value)
+    is_sequence = _defines(value, "__len__") and _defines(value, "__getitem__")
+    return list(map(_plain, value)) if is_sequence else value
+
+
+def _defines(value, name):
+    """Whether the type of a value has a method; its metaclass, as that of an Enum, may have others."""
+    return any(name in vars(kind) for kind in type(value).__mro__)
 
 
 def take_over(estimator, fitted):

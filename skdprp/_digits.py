@@ -34,6 +34,8 @@ def to_python(number):
         return number
     if isinstance(number, np.ndarray | np.generic) and number.ndim == 0:
         number = number.item()  # of a long double, itself
+    if isinstance(number, int | float) and type(number) is not bool:  # of a type that may say it is another number
+        return int.__int__(number) if isinstance(number, int) else float.__float__(number)
     if not isinstance(number, np.longdouble | Fraction | Decimal):
         return number
     if float(number) != number:

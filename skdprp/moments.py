@@ -295,7 +295,7 @@ def add_moments(*moments, disjoint=False):
         n_samples=sum(one.n_samples for one in moments),
         columns=moments[0].columns,
         guarantee=compose(*(one.guarantee for one in moments), disjoint=disjoint),
-        releases=tuple(sorted(releases)),
+        releases=tuple(sorted(releases)) if len(moments) > 1 else moments[0].releases,
     )
 
 

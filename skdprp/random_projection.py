@@ -110,6 +110,9 @@ class Projection(ABC):
     def __setattr__(self, name, value):
         raise AttributeError("A projection cannot be changed: the noise of a sketch is calibrated for it.")
 
+    def __delattr__(self, name):
+        raise AttributeError("A projection cannot be changed: the noise of a sketch is calibrated for it.")
+
     def __repr__(self):
         return f"{type(self).__name__}{self.n_features, self.n_components}"
 
@@ -149,9 +152,12 @@ class Projection(ABC):
         ValueError
             If X has another number of columns than W has rows.
         """
+        self._check_width(X)
+        return self._project_sparse(rows_of(X, slice(0, X.shape[0]))) if sp.issparse(X) else self._project_dense(X)
+
+    def _check_width(self, X):
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features, but the projection has {self.n_features}.")
-        return self._project_sparse(rows_of(X, slice(0, X.shape[0]))) if sp.issparse(X) else self._project_dense(X)
 
     def project_blocks(self, X, slices):
         """Multiply rows by W, block by block.
@@ -330,6 +336,7 @@ class OPORPProjection(Projection):
 
     def project_blocks(self, X, slices):
         """Multiply rows by W, block by block, in one workspace."""
+        self._check_width(X)
         bin_sums = bin_sums_of_sparse if sp.issparse(X) else bin_sums_of_dense
         return bin_sums(X, slices, self.code, self.n_components)
 

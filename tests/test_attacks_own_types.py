@@ -3,14 +3,17 @@
 
 import copy
 import pickle
-from collections import deque
+from collections import defaultdict, deque
+from enum import Enum, IntEnum
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skdprp import (
+    DPOPORP,
     DPPCA,
     AMPClassifier,
     DPBinner,
@@ -20,8 +23,11 @@ from skdprp import (
     DPRidge,
     DPSGDClassifier,
     DPSignOPORP,
+    DPSignRP,
     ProductNoiseOutputPerturbation,
+    add_moments,
 )
+from skdprp.mechanisms import Published
 from skdprp.random_projection import make_projection
 from skdprp.testing import reproducible_noise
 
@@ -217,3 +223,156 @@ def test_stacked_projections_cannot_be_changed():
         projection.parts[0] = None
     with pytest.raises(AttributeError):
         projection.parts = ()
+
+
+class Lying(float):
+    """A number that says that it is another one, where it is used."""
+
+    def __float__(self):
+        return 1e4
+
+    def __mul__(self, other):
+        return 1e-9 * other
+
+    __rmul__ = __mul__
+
+    def __le__(self, other):
+        return True
+
+    __ge__ = __lt__ = __gt__ = __le__
+
+
+def test_numbers_of_own_types_are_asked_once_what_they_are():
+    """Once a weight of a class was checked as 1 and was 10^4, and a scale compared as it was and drew 1e-9 of noise."""
+    for kind in (AMPClassifier, DPSGDClassifier):
+        model = kind(**KNOWN, classes=[0, 1], class_weight={0: Lying(1.0), 1: Lying(1.0)})
+        with reproducible_noise(0):
+            found = model.fit(far(1.0), LABELS).coef_
+        with reproducible_noise(0):
+            np.testing.assert_array_equal(
+                found, model.set_params(class_weight={0: 1.0, 1: 1.0}).fit(far(1.0), LABELS).coef_
+            )
+    sketch = DPOPORP(4, epsilon=0.1, noise="laplace").fit(np.zeros((1, 8)))
+    sketch.scale_ = Lying(sketch.scale_)
+    assert type(sketch.scale_) is float and np.abs(sketch.transform(np.zeros((500, 8)))).mean() > 5
+    signs = DPSignRP(8, **KNOWN, min_norm=100.0, method="rr", projection="gaussian").fit(np.full((1, 8), 50.0))
+    signs.min_norm = Lying(100.0)
+    with pytest.raises(ValueError, match="norm below"):
+        signs.transform(np.eye(1, 8))
+
+
+class Empty(np.ndarray):
+    """An array that says that it is empty."""
+
+    size = 0
+
+
+class Only:
+    """An array of layers, of which nothing else is known, that is empty at first."""
+
+    def __init__(self, n_times):
+        self.left = n_times
+
+    def __array__(self, dtype=None, copy=None):
+        self.left -= 1
+        return np.zeros(0, int) if self.left >= 0 else np.array([1])
+
+
+@pytest.mark.parametrize("make", [lambda: np.array([1]).view(Empty), *(lambda n=n: Only(n) for n in range(8))])
+def test_arrays_of_own_types_are_read_once(make):
+    model = DPSGDClassifier(**KNOWN, classes=[0, 1], hidden_layer_sizes=make(), preconditioner=False)
+    try:
+        model.fit(far(1e9), LABELS)
+    except InvalidParameterError:  # what has no length is no array to scikit-learn
+        return
+    assert np.abs(model.coefs_[0]).max() < 1e3
+
+
+class Changing(Published):
+    """A published setting that is another one each second time."""
+
+    asked = 0
+
+    def __getattribute__(self, name):
+        value = object.__getattribute__(self, name)
+        if name == "noise_multiplier" and value is not None:
+            Changing.asked += 1
+            return (100.0, 1e-4)[Changing.asked % 2]
+        return value
+
+
+def test_published_settings_are_read_once():
+    model = DPSGDClassifier(**KNOWN, classes=[0, 1], preconditioner=False, calibration=Changing(noise_multiplier=100.0))
+    model.fit(far(1.0), LABELS)
+    assert model.noise_multiplier_ == pytest.approx(100.0)
+
+
+def test_rows_wider_than_the_projection_are_not_released():
+    """Once all columns beyond the last fell into the bin of the last."""
+    for sketch in (DPOPORP(4, **KNOWN, noise="gaussian"), DPSignOPORP(4, epsilon=1.0), DPRandomProjection(4, **KNOWN)):
+        sketch.fit(np.zeros((1, 4)))
+        sketch.n_features_in_ = 10_004
+        for rows in (np.zeros((1, 10_004)), sp.csr_array((1, 10_004))):
+            with pytest.raises(ValueError, match="features"):
+                sketch.transform(rows)
+
+
+class Meta(type):
+    """A type of types that says that its own are text."""
+
+    def __hash__(cls):
+        return hash(str)
+
+    def __eq__(cls, other):
+        return other is str or other is cls
+
+
+class Any(str, metaclass=Meta):
+    """Text that equals all others."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return True
+
+
+class SameHash(Any):
+    """And has the hash of another one."""
+
+    def __hash__(self):
+        return hash("a")
+
+
+@pytest.mark.parametrize("listed", [None, {"c": ["a", "b"]}])
+def test_no_type_says_of_itself_that_it_is_text(listed, silenced_noise):
+    cells = pd.DataFrame({"c": pd.Series([SameHash("b")] + ["a"] * 999, dtype=object)})
+    counts = DPHistograms(**KNOWN, categories=listed).fit(cells).histograms_.counts("c")
+    assert counts["a"] == 999 and counts.get("b", 1) == 1
+
+
+class Label(IntEnum):
+    """Labels by name."""
+
+    NO = 0
+    YES = 1
+
+
+class Share(float, Enum):
+    """Weights by name."""
+
+    HALF = 0.5
+
+
+def test_members_of_enumerations_are_the_numbers_that_they_are():
+    for classes in (list(Label), [0, 1]):
+        model = AMPClassifier(**KNOWN, classes=classes, class_weight={Label.NO: Share.HALF}).fit(far(1.0), LABELS)
+        assert model.classes_.tolist() == [0, 1]
+
+
+def test_what_is_no_parameter_stays_as_it_is():
+    kept = {"columns": pd.Index(["p"]), "log": defaultdict(list), "kind": Label.NO, "frame": pd.DataFrame({"u": [1]})}
+    model = DPMoments(**KNOWN)
+    vars(model).update(kept)
+    model.fit(far(1.0))
+    assert all(getattr(model, name) is value for name, value in kept.items())
+    assert add_moments(model.moments_) == model.moments_

@@ -26,7 +26,8 @@ from ._cells import Cells, column_norm, column_norm_squared, half_sums
 N_PUBLIC = 2**32  # rows that nobody has: so many that no noise is seen beside them
 _BLOCK_ROWS = 2**13  # of which a few columns, and all that is computed of one, stay in the cache
 _N_PLACES, _N_NAMES = 2**12, 2**6  # that these are spread over
-_KNOWN_TYPES = {str, bytes, bool, int, float, type(None), *np.sctypeDict.values()}
+# By identity: a metaclass may say what its types are equal to.
+_KNOWN_TYPES = set(map(id, (str, bytes, bool, int, float, type(None), *np.sctypeDict.values())))
 _NO_CATEGORY = "X has categories that are neither text nor finite numbers nor truth values."
 
 
@@ -138,9 +139,9 @@ def category(cell):
 
 def _of_known_types(cells):
     """Name cells of types of their own one by one: equality, which they may define, might join several."""
-    if set(map(type, cells)) <= _KNOWN_TYPES:
+    if set(map(id, map(type, cells))) <= _KNOWN_TYPES:
         return cells
-    return [cell if type(cell) in _KNOWN_TYPES else category(cell) for cell in cells]
+    return [cell if id(type(cell)) in _KNOWN_TYPES else category(cell) for cell in cells]
 
 
 def key_of(name):

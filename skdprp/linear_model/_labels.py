@@ -1,5 +1,6 @@
 """Labels of classes: read in a type that follows from their values, encoded, and weighted; errors quote none."""
 
+import math
 from contextlib import suppress
 from numbers import Real
 
@@ -114,6 +115,14 @@ def joined(labels):
     return np.asarray(of_one_type([label for found in labels for label in found.tolist()]))
 
 
+def _weight(given):
+    """Return a weight as a float, or nan: truth values are no weights."""
+    try:
+        return float(given) if isinstance(given, Real) and type(given) is not bool else math.nan
+    except OverflowError:
+        return math.inf
+
+
 def weights_of_classes(class_weight, classes):
     """Public weight of each class, or None if all are 1."""
     if class_weight is None:
@@ -123,16 +132,16 @@ def weights_of_classes(class_weight, classes):
             "class_weight='balanced' would be computed from the labels: give weights that do not come from the data, "
             "such as {label: 0.1} for a label that is known to be ten times as frequent."
         )
-    weights = list(class_weight.values())
-    # Truth values are no weights; nan fails the comparison. Above 1 a row would weigh more than the noise is made for.
-    if not all(isinstance(weight, Real) and type(weight) is not bool and 0 <= weight <= 1 for weight in weights):
+    known = {label: _weight(given) for label, given in class_weight.items()}  # each is asked once what it is
+    # nan fails the comparison. Above 1 a row would weigh more than the noise is made for.
+    if not all(0 <= weight <= 1 for weight in known.values()):
         raise ValueError(
             f"class_weight must have weights from 0 to 1, got {class_weight!r}: divide all by the largest."
         )
     labels = classes.tolist()
     if not set(class_weight) <= set(labels):
         raise ValueError("class_weight has a label that is not among the classes.")
-    weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    weights = np.array([known.get(label, 1.0) for label in labels])
     if not weights.any():
         raise ValueError("class_weight is 0 for all classes: nothing is left to learn from.")
     return weights

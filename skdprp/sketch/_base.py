@@ -177,6 +177,7 @@ class BaseSketch(
         sketch = object.__new__(type(self))  # as a fit in another thread would change the noise of rows still to come
         vars(sketch).update(vars(self))
         sketch._check_calibrated()
+        vars(sketch).update(sketch._calibrated_for | sketch._noise_of_fit)  # which is equal to those, as they say
         # Of lazy rows only width, names and types are known: their values are checked with each chunk.
         given = stand_in(X) if is_lazy(X) else X
         rows = validate_data(sketch, given, accept_sparse="csr", dtype=FLOATS, reset=False)
