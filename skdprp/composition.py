@@ -130,6 +130,7 @@ class PrivacyLoss:
 
     def __add__(self, other):
         """Loss of two releases together; the second may depend on the first."""
+        self, other = self._with_failures_apart(), other._with_failures_apart()
         return PrivacyLoss(
             mu=float(np.hypot(self.mu, other.mu)) * _ROUND_UP,
             profiles=self.profiles + other.profiles,
@@ -198,17 +199,27 @@ class PrivacyLoss:
             raise ValueError(f"delta must be between 0 and 1, got {delta}.")
         return max(_least_epsilon(profile, delta) for profile in self._one_by_one())
 
-    def _one_by_one(self, failure_probability=0.0):
-        """Profiles that this one is the largest of: each is composed once for many values, and not anew for each.
+    def _one_by_one(self):
+        """Profiles that this one is the largest of: each is composed once for many values, and not anew for each."""
+        losses = self._largest_of()
+        return [profile for loss in losses for profile in loss._one_by_one()] if losses else [self.profile]
 
-        To each, what is known to fail beside it is added.
-        """
-        together = replace(self, failure_probability=self.failure_probability + failure_probability)
+    def _largest_of(self):
+        """Losses of disjoint parts, of which this one is the largest and nothing else; none of another one."""
         is_largest = [profile.function for profile in self.profiles] == [largest_profile]
-        if not is_largest or self.mu or self.sampling:
-            return [together.profile]
-        losses = dict(self.profiles[0].parameters)["losses"]
-        return [profile for loss in losses for profile in loss._one_by_one(together.failure_probability)]
+        if not is_largest or self != PrivacyLoss(profiles=self.profiles):
+            return ()
+        return dict(self.profiles[0].parameters)["losses"]
+
+    def _with_failures_apart(self):
+        """The same loss, with what draws in disjoint parts fail to hide beside it: other releases may share a draw."""
+        losses = [loss._with_failures_apart() for loss in self._largest_of()]
+        failures = [np.exp(loss.sampling) * loss.failure_probability for loss in losses]
+        if not any(failures):
+            return self
+        losses = tuple(dict.fromkeys(replace(loss, failure_probability=0.0) for loss in losses))
+        largest = Profile.of(largest_profile, losses=losses)
+        return PrivacyLoss(profiles=(largest,), failure_probability=max(failures) * _ROUND_UP)
 
     def _within_reach(self, epsilon):
         """Delta of sampled noise but for tails that are never sampled."""

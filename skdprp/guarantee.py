@@ -743,12 +743,8 @@ def _total(guarantees, delta, *, disjoint):
         loss = sum((loss_of(guarantee) for guarantee in guarantees), start=PrivacyLoss())
         return _stated(basic_epsilon, basic_delta, loss, at=delta, method=loss.method, basic=basic)
     losses = tuple(dict.fromkeys(map(loss_of, guarantees)))
-    # A neighbour changes one of the releases, and nobody knows which: of each epsilon counts the weakest at it. What a
-    # draw fails to hide stays beside it, to be added up: other releases may share the draw.
-    failure = max(one.failure_probability for one in losses)
-    losses = tuple(dict.fromkeys(replace(one, failure_probability=0.0) for one in losses))
+    # A neighbour changes one of the releases, and nobody knows which: of each epsilon counts the weakest at it.
     loss = losses[0] if len(losses) == 1 else PrivacyLoss(profiles=(Profile.of(largest_profile, losses=losses),))
-    loss = replace(loss, failure_probability=failure)
     return _stated(basic_epsilon, basic_delta, loss, at=delta, method=basic, basic=basic)
 
 

@@ -301,6 +301,8 @@ def add_moments(*moments, disjoint=False):
 
 def _releases_in(moments):
     """Digests of the releases that moments are made of: copies, and what was read twice, have the same."""
+    if moments.guarantee.n_releases > 1 and not moments.releases:
+        raise ValueError("A sum of moments was saved before it said what it is made of: add the releases anew.")
     return moments.releases or (hashlib.sha256(moments.values.tobytes()).hexdigest(),)
 
 

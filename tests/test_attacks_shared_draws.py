@@ -15,6 +15,8 @@ from sklearn.pipeline import make_pipeline, make_union
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPHistograms,
+    DPMoments,
     DPRandomProjection,
     DPSignRP,
     PrivacyLedger,
@@ -24,6 +26,7 @@ from skdprp import (
     privacy_report,
     transform_chunks,
 )
+from skdprp.guarantee import Adjacency, PrivacyGuarantee
 from skdprp.mechanisms import (
     gaussian_profile,
     randomised_response_profile,
@@ -245,3 +248,19 @@ def test_rows_before_a_chunk_that_fails_are_in_the_output(n_jobs, backend, chunk
         transform_chunks(sketch, chunks(), out=out, n_jobs=n_jobs)
     assert np.isfinite(out).all(axis=1).sum() == 50
     assert "50 rows" in caught.value.__notes__[0]
+
+
+def test_a_total_of_disjoint_parts_proves_what_each_of_them_proves():
+    """By itself exactly that, whichever part fails more often; composed, no less than the parts together."""
+    moments = DPMoments(epsilon=1.0, delta=1e-6).fit(np.eye(4) / 2).guarantee_
+    bare = PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("replace_one"))
+    names = pd.DataFrame({"a": ["x"] * 500 + ["y"] * 500})
+    counts = [DPHistograms(epsilon=epsilon, delta=0.1).fit(names).guarantee_ for epsilon in (1.0, 0.5)]
+    for parts in ((moments, bare), counts, [compose(*counts, disjoint=True), moments]):
+        total = compose(*parts, disjoint=True)
+        for epsilon in (0.0, 0.3, 1.0, 3.0):
+            largest = max(part.profile(epsilon) for part in parts)
+            assert largest <= total.profile(epsilon) <= largest * (1 + 1e-9)
+        twice = compose(total, total)
+        for part in parts:
+            assert twice.profile(1.0) >= compose(part, part).profile(1.0) * (1 - 1e-9)  # of grids that are rounded up
