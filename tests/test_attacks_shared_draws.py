@@ -251,7 +251,7 @@ def test_rows_before_a_chunk_that_fails_are_in_the_output(n_jobs, backend, chunk
 
 
 def test_a_total_of_disjoint_parts_proves_what_each_of_them_proves():
-    """By itself exactly that, whichever part fails more often; composed, no less than the parts together."""
+    """By itself exactly that, whichever part fails more often; composed, no less than what fails in both."""
     moments = DPMoments(epsilon=1.0, delta=1e-6).fit(np.eye(4) / 2).guarantee_
     bare = PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("replace_one"))
     names = pd.DataFrame({"a": ["x"] * 500 + ["y"] * 500})
@@ -261,6 +261,5 @@ def test_a_total_of_disjoint_parts_proves_what_each_of_them_proves():
         for epsilon in (0.0, 0.3, 1.0, 3.0):
             largest = max(part.profile(epsilon) for part in parts)
             assert largest <= total.profile(epsilon) <= largest * (1 + 1e-9)
-        twice = compose(total, total)
-        for part in parts:
-            assert twice.profile(1.0) >= compose(part, part).profile(1.0) * (1 - 1e-9)  # of grids that are rounded up
+        failures = [part.loss.failure_probability for part in parts if part.loss is not None]
+        assert compose(total, total).profile(1.0) >= 2 * max(failures)
