@@ -264,7 +264,7 @@ def added(add, size, **options):
     return values
 
 
-DRAWS = {
+EVERY_DRAW = {
     "gaussian": lambda: added(_noise.add_gaussian, 9),
     "many gaussian": lambda: added(_noise.add_gaussian, 9 * _noise._FEW),
     "laplace": lambda: added(_noise.add_laplace, 9),
@@ -277,7 +277,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+@pytest.mark.parametrize("draw", EVERY_DRAW.values(), ids=EVERY_DRAW)
 def test_all_draws_are_of_the_operating_system_and_of_nothing_else(draw, monkeypatch):
     """The same entropy makes the same draws, and no other generator moves."""
     others = [check_random_state(None).get_state, random.getstate]  # that all functions share
