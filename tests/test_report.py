@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 from scipy import special
 from sklearn import config_context
@@ -393,6 +394,16 @@ def test_functions_are_assumed_to_apply_no_model_on_either_side_of_a_sketch():
     assert (
         assumption not in privacy_report(make_pipeline(NOISY, FunctionTransformer(np.sign)).fit(X, Y)).total.assumptions
     )
+
+
+def halved_by_polars(table):
+    return table.select(polars.col(polars.Float64) / 2)
+
+
+def test_functions_may_use_what_has_every_attribute():
+    """As `polars.col` does, which was asked whether it is fitted."""
+    pipeline = make_pipeline(FunctionTransformer(halved_by_polars), clone(MODEL)).fit(polars.DataFrame(X), Y)
+    assert privacy_report(pipeline).total.epsilon == MODEL.epsilon
 
 
 @pytest.mark.parametrize("name", ["released", "rows"])

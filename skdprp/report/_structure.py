@@ -175,7 +175,8 @@ def fitted_among(things):
 
 def _is_fitted(thing):
     """Whether a thing is an estimator with attributes of a fit, as scikit-learn spells them, or says that it is one."""
-    if not (hasattr(thing, "fit") and hasattr(thing, "get_params")):
+    # `polars.col` has every attribute, none of which can be called.
+    if not (callable(getattr(thing, "fit", None)) and callable(getattr(thing, "get_params", None))):
         return False
     if any(name.endswith("_") and not name.startswith("__") for name in getattr(thing, "__dict__", ())):
         return True
