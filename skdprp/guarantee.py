@@ -612,8 +612,10 @@ def compose(*guarantees, delta=None, disjoint=False):
     -----
     Which rows a release reads may depend on earlier releases, unless a guarantee assumes otherwise. The parameters of
     the mechanisms may not: they must be fixed before the first release. This assumption is needed for every total that
-    claims more than the plain sums of epsilons and deltas: a smaller epsilon, or a better profile or best guess. Deltas
-    that include the draw of a public projection are added up, for several sketches may share one.
+    claims more than the plain sums of epsilons and deltas: a smaller epsilon, or a better profile or best guess. It is
+    needed for every total of mutual information, too, which is a mean over what may be released: the sum of the bits
+    that were chosen in one run bounds nothing. Deltas that include the draw of a public projection are added up, for
+    several sketches may share one.
 
     A sketch does not know which maps its rows passed before. So neighbours at a distance are rows as they reach each
     release: behind a scaler that multiplies by 100, a change of 1 is one of 0.01 of what enters it. A total for rows as
@@ -650,7 +652,9 @@ def compose(*guarantees, delta=None, disjoint=False):
                 f"compose takes guarantees one by one, such as estimator.guarantee_, got {type(guarantee).__name__}."
             )
     total = composed(guarantees, delta=delta, disjoint=disjoint)
-    if disjoint or len(guarantees) == 1 or total.loss is None:  # the sums, and nothing that is less
+    if disjoint or len(guarantees) == 1:
+        return total
+    if total.definition is Definition.DP and total.loss is None:  # the sums, and nothing that is less
         return total
     return replace(total, assumptions=_union([total.assumptions, (FIXED_BEFORE,)]))
 

@@ -303,7 +303,8 @@ def _releases_in(moments):
     """Digests of the releases that moments are made of: copies, and what was read twice, have the same."""
     if moments.guarantee.n_releases > 1 and not moments.releases:
         raise ValueError("A sum of moments was saved before it said what it is made of: add the releases anew.")
-    return moments.releases or (hashlib.sha256(moments.values.tobytes()).hexdigest(),)
+    values = np.ascontiguousarray(moments.values, "<f8")
+    return moments.releases or (hashlib.sha256(values).hexdigest(),)
 
 
 class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMixin, UncachedMixin, BaseEstimator, ABC):

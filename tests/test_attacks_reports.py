@@ -81,7 +81,7 @@ from skdprp import (
 )
 from skdprp._calibration import is_as_stated
 from skdprp.audit._epsilon import clopper_pearson, epsilon_bound
-from skdprp.guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Adjacency
+from skdprp.guarantee import FIXED_BEFORE, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Adjacency
 from skdprp.ledger import entry
 from skdprp.sketch._base import BaseSketch, _public_numbers
 from skdprp.testing._contents import fingerprints
@@ -869,6 +869,15 @@ def test_one_object_in_two_places_is_paid_for_both_or_has_no_total(name):
     if report.total is not None:
         assert report.total.epsilon >= counted.epsilon * (1 - 1e-9)
         assert report.total.delta >= counted.delta * (1 - 1e-9)
+
+
+def test_the_total_of_a_pipeline_of_fitted_steps_says_that_their_parameters_were_fixed_before():
+    """The kind of noise of the second was chosen by the first release: both had one total, and needed more delta."""
+    pca = DPPCA(2, epsilon=1.0, delta=0.005).fit(X60)
+    model = DPRidge(epsilon=1.0, delta=0.005, target_bounds=(0, 1), mechanism="moments").fit(pca.transform(X60), Y60)
+    total = privacy_report(Pipeline([("pca", pca), ("model", model)])).total
+    assert total.epsilon < 2.0 and FIXED_BEFORE in total.assumptions
+    assert FIXED_BEFORE not in privacy_report(make_pipeline(model)).total.assumptions
 
 
 def test_names_of_steps_and_of_releases_run_nothing_where_they_are_shown():

@@ -111,8 +111,8 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
     the rows of ``S [X, y]`` are independent normal vectors with the Gram matrix of ``[X, y]`` as covariance, and are
     drawn from its triangular factor, in time n d^2 + n' d^2 instead of n' n d.
 
-    Each call of `fit` or `sketch` is a new release. One after the other, two releases reveal at most the sum of their
-    bits about an entry.
+    Each call of `fit` or `sketch` is a new release. One after the other, two releases whose parameters were fixed
+    before the first reveal at most the sum of their bits about an entry.
 
     Least squares on the release behave like ridge regression with a penalty of sigma^2 (projection) or n sigma^2
     (additive), where sigma is the noise at that mechanism. A projection with few rows needs less noise, but has fewer

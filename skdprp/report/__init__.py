@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..guarantee import DISJOINT, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, PrivacyGuarantee, composed
+from ..guarantee import DISJOINT, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, PrivacyGuarantee, compose
 from ..ledger import PrivacyLedger
 from ..ledger._totals import CHUNKS, WITHIN_A_ROW, as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
@@ -231,7 +231,7 @@ def _report(estimator, as_known, *, ledger=None):
         try:
             charges = [charge for group in part.charges for charge in group]
             given = " and ".join(dict.fromkeys(charge.given for charge in charges if charge.given))
-            private = replace(composed(charges), per=None, given=given)  # all releases are of the same labels
+            private = replace(compose(*charges), per=None, given=given)  # all releases are of the same labels
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None:
