@@ -155,12 +155,14 @@ PRIVACY_CONSTRAINTS = {
     "delta": [Interval(Real, 0, 1, closed="left")],
 }
 
+N_JOBS = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]
+
 SKETCH_CONSTRAINTS = {
     "n_components": [Interval(Integral, 1, None, closed="left")],
     "max_change": [Interval(Real, 1e-100, 1e100, closed="both")],  # squares of rows on this scale stay in float64
     "max_nonzeros": [Interval(Integral, 1, None, closed="left"), None],
     "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
+    "n_jobs": N_JOBS,
 }
 
 # Modules between a caller and a warning: what runs a fit, perhaps in a thread.
@@ -429,8 +431,12 @@ def is_list(data):
 
 def check_unmasked(data):
     """Refuse cells that are masked, also in lists of rows: numpy would take what lies under the mask."""
-    if np.ma.is_masked(data) or (is_list(data) and any(map(np.ma.is_masked, data))):
+    if _is_masked(data):
         raise ValueError(_MASKED)
+
+
+def _is_masked(data):
+    return np.ma.is_masked(data) or (is_list(data) and any(map(np.ma.is_masked, data)))
 
 
 def _has_times(kinds):
@@ -633,15 +639,17 @@ def in_order(given, names, what, *, of_all=True):
     return [given.get(name) for name in names]
 
 
-def check_is_kept(given, whose):
-    """Refuse an iterator as a parameter: it is empty when it is read again, as reports and other fits do."""
+def check_listed(given, whose):
+    """Refuse what is no list of a parameter: an iterator, which reports and other fits cannot read again, or masks."""
     if isinstance(given, Iterator):
         raise TypeError(f"{whose} are an iterator, which can be read once: make it a list.")
+    if _is_masked(given):
+        raise ValueError(f"{whose} have masked entries, under which numpy keeps some number: give all of them.")
 
 
 def low_and_high(pair, whose):
     """Check a low and a high number, and return them as floats."""
-    check_is_kept(pair, whose)
+    check_listed(pair, whose)
     try:
         low, high = map(float, pair)
     except (TypeError, ValueError):

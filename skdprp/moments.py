@@ -37,6 +37,7 @@ from ._validation import (
     UncachedMixin,
     _fit_context,
     array_for_blocks,
+    check_listed,
     chunks_with_rows,
     clip_rows,
     number_of_rows,
@@ -678,6 +679,7 @@ class DPMoments(PrivateMoments):
 
 def target_limits(bounds, n_targets):
     """Least and largest value of each target, from one pair of numbers for all or a pair for each."""
+    check_listed(bounds, "target_bounds")
     limits = without_values(np.asarray, bounds, dtype=np.float64, name="target_bounds")
     if limits.shape not in ((2,), (n_targets, 2)):
         raise ValueError(f"target_bounds should be (low, high), or one pair for each of the {n_targets} targets.")

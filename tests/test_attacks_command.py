@@ -39,6 +39,16 @@ def test_no_label_of_a_file_decides_how_the_others_are_read(tmp_path):
     assert kept[0] == kept[1]
 
 
+def test_columns_may_be_called_as_arguments_of_pandas(tmp_path):
+    """One called `self` ended a fit, and a prediction, with a traceback."""
+    table, model = tmp_path / "rows.csv", str(tmp_path / "model.npz")
+    table.write_text("self,index,y\n" + "".join(f"{i % 9},{i % 4},{i % 2}\n" for i in range(80)))
+    with redirect_stdout(StringIO()):
+        main(["fit", str(table), "--target", "y", "--bounds", "self=0:9", "index=0:4", "--output", model])
+        main(["predict", model, str(table), "--output", str(tmp_path / "predicted.csv")])
+    assert len(pd.read_csv(tmp_path / "predicted.csv")) == 80
+
+
 def test_no_cell_of_a_column_of_whole_numbers_rounds_the_others(tmp_path):
     """One fraction, or one number beyond 64 bits, has all cells of a column read by other code, to 19 digits."""
     numbers = np.random.default_rng(0).integers(2**53, 2**63, size=2000)

@@ -41,6 +41,7 @@ from skdprp import (
     PublicScaler,
     _noise,
     iDPSignRP,
+    load_release,
     privacy_report,
     save_release,
     similarity,
@@ -734,6 +735,49 @@ def test_noise_that_was_set_after_the_fit_is_refused(sketch, name, value):
     setattr(sketch, name, value)
     with pytest.raises((ValueError, AttributeError)):
         sketch.transform(X6)
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [DPSignOPORP(4, epsilon=0.1), DPSignOPORP(4, n_repeats=2), DPSignRP(4), DPSignRP(4, method="rr")],
+    ids=repr,
+)
+def test_a_scale_of_flips_that_another_fit_has_left_decides_nothing(sketch, tmp_path):
+    """A thread that fits other parameters may leave it for a moment: signs were released without a flip."""
+    sketch = clone(sketch).set_params(random_state=0).fit(X6)
+    with reproducible_noise(0):
+        released, probabilities = sketch.transform(X6), sketch.positive_probability([[-2.0], [0.5]])
+    sketch.flip_scale_ = 1e-9
+    with reproducible_noise(0):
+        again = sketch.transform(X6)
+    assert np.array_equal(released, again)
+    assert np.array_equal(probabilities, sketch.positive_probability([[-2.0], [0.5]]))
+    a, b = worst_neighbours(sketch, X6)
+    assert np.abs(a - b).sum() > 0.5
+    save_release(tmp_path / "released.npz", released, sketch)
+    assert load_release(tmp_path / "released.npz").guarantee.epsilon == sketch.epsilon
+
+
+class SlowRows:
+    """Rows in slow storage: an array once somebody else has done something."""
+
+    def __init__(self, X, meanwhile):
+        self.X, self.meanwhile, self.shape, self.dtype = X, meanwhile, X.shape, X.dtype
+
+    def __len__(self):
+        return len(self.X)
+
+    def __array__(self, dtype=None, copy=None):
+        self.meanwhile()
+        return np.array(self.X, dtype=dtype)
+
+
+def test_a_fit_that_another_one_overtakes_keeps_what_that_has_stated():
+    """A release at epsilon = 20 was taken for one of the fit that began before it and ended after it, at 0.1."""
+    sketch = DPSignOPORP(4, epsilon=0.1, random_state=0)
+    sketch.fit(SlowRows(X6, lambda: sketch.set_params(epsilon=20.0).fit(X6).set_params(epsilon=0.1)))
+    assert sketch.guarantee_.epsilon == 0.1 and sketch._was_fitted_otherwise
+    assert privacy_report(sketch).total is None
 
 
 def test_neighbours_of_one_feature_have_the_least_norm():

@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from joblib import parallel_config
+from sklearn.base import clone
 from sklearn.ensemble import VotingClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
@@ -157,6 +159,29 @@ def test_chunks_in_one_buffer_are_those_of_arrays_of_their_own(model):
             model.fit_chunks(chunks)
         fitted.append(model.moments_.values if hasattr(model, "moments_") else model.coef_)
     assert np.array_equal(*fitted)
+
+
+@pytest.mark.parametrize("n_jobs", [2, None])
+@pytest.mark.parametrize("kind", [AMPClassifier, ProductNoiseOutputPerturbation])
+def test_one_class_after_the_other_reads_the_chunks(kind, n_jobs):
+    """Threads, of `n_jobs` or of the caller's configuration, filled one buffer at the same time."""
+    X, _ = table()
+    y, buffer, readers = np.arange(len(X)) % 3, np.empty((40, 3)), set()
+
+    class _Filled:
+        def __iter__(self):
+            readers.add(threading.get_ident())
+            for start in (0, 40, 80):
+                buffer[:] = X[start : start + 40]
+                yield buffer, y[start : start + 40]
+
+    model = kind(**KNOWN | {"classes": [0, 1, 2]}, multi_class="ovr", n_jobs=n_jobs)
+    with parallel_config(backend="threading", n_jobs=2), reproducible_noise(0):
+        of_buffer = clone(model).fit_chunks(_Filled()).coef_
+    with reproducible_noise(0):
+        in_order = clone(model).fit_chunks([(X[start : start + 40], y[start : start + 40]) for start in (0, 40, 80)])
+    assert readers == {threading.get_ident()}
+    assert np.array_equal(of_buffer, in_order.coef_)
 
 
 @pytest.mark.parametrize(

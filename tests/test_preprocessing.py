@@ -568,6 +568,16 @@ def test_a_pipeline_of_lazy_rows_is_fitted_once_and_covered():
     assert report.total.epsilon == 1.0 and report.steps[0].status == "data-independent"
 
 
+def test_masked_parameters_are_refused():
+    """Under the mask is some number, which was taken for the parameter."""
+    table, masked = np.array([[0.5], [1.0]]), np.ma.array([0.0, 1.0], mask=[True, False])
+    for step in (PublicScaler(masked), PublicScaler([masked]), PublicBinner(edges=[masked]), DPBinner(bounds=[masked])):
+        with pytest.raises(ValueError, match="have masked entries"):
+            step.fit(table)
+    with pytest.raises(ValueError, match="target_bounds have masked entries"):
+        DPRidge(target_bounds=masked).fit(table, [0.0, 1.0])
+
+
 def test_iterators_that_a_report_would_find_empty_are_refused():
     table = pd.DataFrame({"a": [0.5, 1.0], "t": ["x", "y"]})
     for step in (

@@ -76,7 +76,7 @@ def read_features(path, columns, numbers, categories):
         else:
             converted[name] = found
     _raise(path, faults)
-    return X.assign(**converted)
+    return type(X)(converted, index=X.index, columns=X.columns)
 
 
 @contextmanager
@@ -220,7 +220,7 @@ def check_features(path, X, categories, bounded, *, unnamed="refuse", faults=())
         except ValueError as fault:
             faults.append(str(fault))
     _raise(path, [*faults, *unknown, *[_CURE] * bool(unknown)])
-    return X.assign(**checked)
+    return type(X)(checked, index=X.index, columns=X.columns)
 
 
 def _raise(path, faults):

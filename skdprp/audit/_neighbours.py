@@ -173,7 +173,7 @@ def _of_sign_sketch(estimator: SignSketch, X, y=None):
     Laplace flips lose most from zero to one side: there the logarithm of their probability moves fastest.
     """
     check_is_fitted(estimator)
-    if hasattr(estimator, "flip_scale_"):
+    if "flip_scale_" in estimator._noise_of_fit:
         step = _longest_step(estimator, "laplace")[None]
         return np.zeros_like(step), step
     direction = _largest_row(estimator.projection_, lambda rows: np.count_nonzero(rows, axis=1))

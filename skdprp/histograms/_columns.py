@@ -12,7 +12,7 @@ from sklearn.utils import gen_batches
 from .._validation import (
     FLOATS,
     TIMES,
-    check_is_kept,
+    check_listed,
     dense_frame,
     holds_numbers,
     in_order,
@@ -205,7 +205,7 @@ def holds_times(dtype):
 
 def _names(given, column):
     """Listed categories as plain values, in the order of the list."""
-    check_is_kept(given, f"categories of column {column!r}")
+    check_listed(given, f"categories of column {column!r}")
     try:
         names = [category(name) for name in given if not isinstance(given, str)]
         is_list = None not in names and len(set(map(key_of, names))) == len(names) > 0

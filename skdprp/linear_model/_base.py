@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
@@ -20,6 +20,7 @@ from .._persons import persons_of
 from .._threads import one_blas_thread
 from .._validation import (
     FLOATS,
+    N_JOBS,
     POSITIVE,
     Interval,
     PythonNumbersMixin,
@@ -64,7 +65,7 @@ CLASSIFIER_CONSTRAINTS = {
     "classes": ["array-like", None],
     "class_weight": CLASS_WEIGHT,
     "threshold": [THRESHOLD],
-    "n_jobs": [Integral, None],
+    "n_jobs": N_JOBS,
 }
 
 LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or so, where noise no longer matters

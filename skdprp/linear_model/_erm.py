@@ -196,6 +196,8 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
         return _solve(None, perturbation)
     if problem.n_classes == 2:  # one problem, for which no jobs are set up
         return _solve(1, perturbation[0])[None]
+    if codes is None:  # threads would read the chunks of one file, or of one buffer, at the same time
+        return np.stack([_solve(k, linear) for k, linear in enumerate(perturbation)])
     solved = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(_solve)(k, linear) for k, linear in enumerate(perturbation)
     )

@@ -153,7 +153,8 @@ class AMPClassifier(PrivateLinearClassifier):
         is the same. As all parameters it must not come from the data: a threshold chosen by looking at the rows of the
         fit, or by scores on them, is a release without a guarantee. Choose it by costs, or on other rows.
     n_jobs : int or None, default=None
-        Threads for one-vs-rest problems. Their noise is drawn before, for all classes at once.
+        Threads for one-vs-rest problems of rows in memory; chunks and dask collections are read for one class after the
+        other. The noise is drawn before, for all classes at once.
 
     Attributes
     ----------

@@ -93,7 +93,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         The second of two classes is predicted where its probability is above this. It may be set anew after the fit, as
         often as wanted. As all parameters it must not come from the data: choose it by costs, or on other rows.
     n_jobs : int or None, default=None
-        Threads for one-vs-rest problems.
+        Threads for one-vs-rest problems of rows in memory; chunks and dask collections are read for one class after the
+        other.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, stand_in
-from .._validation import FLOATS, float_type, in_order, low_and_high, validate_data
+from .._validation import FLOATS, check_listed, float_type, in_order, low_and_high, validate_data
 
 
 class DataIndependentTransformer(OneToOneFeatureMixin, LazyTransformerMixin, BaseEstimator, ABC):
@@ -72,6 +72,7 @@ def bounds_of_columns(bounds, n_features, names):
     if isinstance(bounds, Mapping):
         bounds = in_order(bounds, names, "bounds")
     else:
+        check_listed(bounds, "bounds")
         bounds = np.asarray(bounds, dtype=object).tolist()
         if all(np.ndim(number) == 0 for number in bounds):  # one pair for all columns
             return np.tile(low_and_high(bounds, "bounds"), (n_features, 1))

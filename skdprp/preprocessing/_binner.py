@@ -13,7 +13,7 @@ from .._validation import (
     PythonNumbersMixin,
     StrOptions,
     _fit_context,
-    check_is_kept,
+    check_listed,
     in_order,
     silent,
 )
@@ -267,7 +267,7 @@ def one_hot(places, n_bins, *, sparse_output, dtype):
 
 def _increasing(edges, whose):
     """Check edges of bins, and return them as floats."""
-    check_is_kept(edges, whose)
+    check_listed(edges, whose)
     try:
         values = np.array([float(edge) for edge in edges])
     except (TypeError, ValueError):

@@ -188,7 +188,7 @@ def _describe(estimator):
 
 
 def _fitted_values(estimator):
-    return {name: float(getattr(estimator, name)) for name in _FITTED if hasattr(estimator, name)}
+    return {name: float(value) for name, value in estimator._noise_of_fit.items() if name in _FITTED}
 
 
 def _describe_projection(projection):

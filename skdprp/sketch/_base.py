@@ -115,9 +115,7 @@ class BaseSketch(
         # What the last fit released stays released, under a guarantee that the next one does not state.
         if self._released_lazily:
             self._was_given_lazy_rows = True
-        if hasattr(self, "_stated_guarantee"):
-            last, earlier = self._what_was_stated(), getattr(self, "_earlier_fits", [])
-            self._earlier_fits = earlier if last in earlier else [*earlier, last]
+        self._note_last_fit()
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
         # On a copy, which is taken over at once: a thread that releases meanwhile sees no part of this fit.
         sketch = snapshot(self)
@@ -131,6 +129,8 @@ class BaseSketch(
             )
         sketch._calibrate_to(projection)
         sketch._warn_of_uselessness()
+        self._note_last_fit()  # of a thread that has fitted it since
+        sketch._earlier_fits = self._earlier_fits
         take_over(self, sketch)
         return self
 
@@ -261,6 +261,12 @@ class BaseSketch(
         """Whether rows may have been released by an earlier fit, for other parameters or under another guarantee."""
         now = self._what_was_stated()
         return any(fit != now for fit in getattr(self, "_earlier_fits", []))
+
+    def _note_last_fit(self):
+        """Keep what the last fit stated, if there was one: what it released stays released."""
+        earlier = getattr(self, "_earlier_fits", [])
+        last = [self._what_was_stated()] if hasattr(self, "_stated_guarantee") else []
+        self._earlier_fits = [*earlier, *(one for one in last if one not in earlier)]
 
     def _what_was_stated(self):
         """Parameters and guarantee of the last fit, up to what draws of the projection round in other ways."""

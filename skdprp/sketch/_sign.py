@@ -109,7 +109,7 @@ class FlippedSignSketch(SignSketch):
         derivative ``tanh(2 y) - tanh(y) = tanh(y) / cosh(2 y)`` is at most y. So l = a / 2. Of the levels
         ``ceil(|x| / c)`` of "smooth" the squares are at most ``1 + 3 (x / c)^2``.
         """
-        if hasattr(self, "flip_scale_"):
+        if "flip_scale_" in self._noise_of_fit:
             return self._mean_squared_move(n_nonzeros) / self.flip_scale_**2
         levels = self.projection_.n_reached(n_nonzeros)
         if self.method != "rr":
@@ -192,7 +192,7 @@ class FlippedSignSketch(SignSketch):
 
     def _flips(self, x):
         """How signs of projections, which are overwritten, are flipped: places in thresholds, and the thresholds."""
-        if hasattr(self, "flip_scale_"):
+        if "flip_scale_" in self._noise_of_fit:  # an attribute of this name may be of a fit of other parameters
             thresholds = laplace_flip_thresholds(np.divide(x, self.flip_scale_, out=x)).reshape(-1)
             return np.arange(x.size).reshape(x.shape), thresholds
         last = len(self.flip_thresholds_) - 1
