@@ -39,6 +39,7 @@ from skdprp import (
     DPSignOPORP,
     DPSignRP,
     MIDPRegressor,
+    PrivacyLedger,
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
     PublicBinner,
@@ -317,6 +318,15 @@ def test_truth_is_no_epsilon(estimator, value):
     """Though Python counts it as 1."""
     with pytest.raises(InvalidParameterError, match="'epsilon' parameter"):
         clone(estimator).set_params(epsilon=value).fit(ROWS, labels(estimator))
+
+
+@pytest.mark.parametrize("estimator", [DPOPORP(2), iDPSignRP(2), AMPClassifier(classes=[0, 1], multi_class="ovr")])
+def test_no_jobs_are_refused_before_anything_is_released(estimator):
+    """A sketch was entered into ledgers, and then joblib refused."""
+    with PrivacyLedger() as ledger, pytest.raises(InvalidParameterError, match="'n_jobs' parameter"):
+        clone(estimator).set_params(n_jobs=0).fit(ROWS, [0, 1] * (len(ROWS) // 2))
+    assert not ledger.entries
+    assert clone(estimator).set_params(n_jobs=np.int64(-1)).n_jobs == -1
 
 
 @pytest.mark.parametrize("estimator", [PublicScaler((0, 1)), DPOPORP(2), AMPClassifier(), MIDPRegressor()])
