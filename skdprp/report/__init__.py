@@ -99,6 +99,10 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     row by itself. The branches of a ColumnTransformer are composed as if one change could reach all of them. There is
     no total if a branch with a sketch is given the same column several times.
 
+    **Several releases.** Their total assumes that the parameters of all were fixed before the first, as one call of
+    `fit` makes sure of. If you have put a pipeline together from steps that were fitted one after the other, and chose
+    a parameter of one after you saw another, only the sum of epsilons and deltas holds.
+
     **How often a row is sketched.** A Pipeline, a FeatureUnion and a ColumnTransformer sketch a row once with each
     sketch in them. Another step with a sketch in it (a voting ensemble, a search, a frozen estimator) sketches it once
     more, if it passes rows on: it was fitted on them, and then transforms the same rows. The report counts both. There
