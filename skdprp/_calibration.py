@@ -200,7 +200,9 @@ def _plain(value):
     if isinstance(value, Published):
         return Published(**{one.name: _plain(object.__getattribute__(value, one.name)) for one in fields(Published)})
     if isinstance(value, np.ndarray):
-        return np.ma.array(value, copy=True) if isinstance(value, np.ma.MaskedArray) else np.array(value)
+        if np.ma.is_masked(value):
+            raise ValueError("A parameter has masked entries, under which numpy keeps some number: give all of them.")
+        return np.array(value)
     if hasattr(value, "get_params") or isinstance(value, bytes | range | Mapping | np.generic | Enum):
         return value
     if _defines(value, "__array__"):

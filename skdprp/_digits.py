@@ -32,7 +32,7 @@ def to_python(number):
     """
     if type(number) in _PLAIN:  # mostly, and then fast
         return number
-    if isinstance(number, np.ndarray | np.generic) and number.ndim == 0:
+    if isinstance(number, np.ndarray | np.generic) and number.ndim == 0 and not np.ma.is_masked(number):
         number = number.item()  # of a long double, itself
     if isinstance(number, int | float) and type(number) is not bool:  # of a type that may say it is another number
         return int.__int__(number) if isinstance(number, int) else float.__float__(number)

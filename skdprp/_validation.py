@@ -329,6 +329,11 @@ def check_collected(X):
         raise TypeError("X is a reader of Arrow: pass its rows, X.read_all(), or its batches to transform_chunks.")
 
 
+def is_estimator(thing):
+    """Whether a thing has parameters, as estimators have; `polars.col` has all attributes, and none can be called."""
+    return hasattr(type(thing), "get_params") or callable(getattr(thing, "get_params", None))
+
+
 def is_frame(X):
     """Whether X is a dataframe, of pandas, polars or dask, whose columns have types of their own."""
     return hasattr(X, "columns") and hasattr(X, "dtypes")

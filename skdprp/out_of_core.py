@@ -29,7 +29,8 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     out : ndarray of shape (n_samples, n_features_out) or None, default=None
         Where the sketches go, with their dtype: for instance a writable memmap. None makes a new array.
     n_jobs : int or None, default=None
-        How many chunks are sketched at a time, in threads unless :func:`joblib.parallel_config` names a backend.
+        How many chunks are sketched at a time, in threads unless :func:`joblib.parallel_config` names a backend. A
+        transformer of your own is always called in threads, as copies of it in processes might draw the same noise.
     verbose : bool, default=False
         Whether to show progress in a line on standard error.
 
@@ -63,7 +64,10 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
             "transform_chunks(sketch, (X[rows] for rows in sklearn.utils.gen_batches(len(X), 10_000))) some at a time."
         )
     chunks = filter(has_rows, chunks)  # those before an error are released
-    release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    # Copies in processes of what is of no library known here may draw noise from copies of one generator.
+    is_known = type(sketch).__module__.partition(".")[0] in ("skdprp", "sklearn")
+    where = {"prefer": "threads"} if is_known else {"require": "sharedmem"}
+    release = Parallel(n_jobs=n_jobs, return_as="generator", **where)
     if release.n_jobs != 1:
         # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
         # A deep copy of a frame of polars, or of pandas over Arrow, is another view of the same memory.
@@ -72,7 +76,8 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     run, rows = f"{CHUNKS}{uuid4().hex}", current_rows()
     places = ((*rows, ("", run, str(place))) for place in count())
     tasks = (delayed(_transform)(sketch, *task) for task in zip(_until_error(chunks, failed), places, strict=False))
-    with closing(_in_turn(release(tasks), failed)) as sketches:
+    sketches = _one_by_one(tasks) if release.n_jobs == 1 else release(tasks)
+    with closing(_in_turn(sketches, failed)) as sketches:
         if verbose:
             sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
         if out is not None:
@@ -81,6 +86,12 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     if not parts:
         raise ValueError("There are no chunks.")
     return np.concatenate(parts)
+
+
+def _one_by_one(tasks):
+    """Do tasks here: a backend of joblib, as that of dask, may take several at a time whatever `n_jobs` is."""
+    for function, args, known in tasks:
+        yield function(*args, **known)
 
 
 def _fill(out, sketches):

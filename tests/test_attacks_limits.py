@@ -31,7 +31,7 @@ from skdprp import (
     transform_chunks,
 )
 from skdprp.composition import PrivacyLoss, Profile
-from skdprp.guarantee import Adjacency
+from skdprp.guarantee import FIXED_BEFORE, Adjacency
 from skdprp.ledger import Entry, LedgerError, _filter, _ledger, entry
 from skdprp.ledger._filter import budget, price
 from skdprp.ledger._limit import Limit
@@ -40,6 +40,19 @@ from skdprp.mechanisms import gaussian_scale, searched_profile
 from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
 
 # What passes them
+
+
+def test_what_a_limit_counts_of_a_total_says_what_that_assumes():
+    """Where a limit covers two kinds of neighbours, neither has a total, and what one entry assumed was left out."""
+    once = DPOPORP(2, epsilon=0.5, delta=1e-6, max_change=2.0).fit(X12_4).guarantee_
+    with PrivacyLedger() as ledger:
+        ledger.limit(10.0, 1e-3, adjacency=Adjacency("coordinate", 1.0))
+        with entry(compose(*[once] * 9, delta=1e-5)):
+            pass
+        assert FIXED_BEFORE in " ".join(repr(ledger.total()).split())
+        DPOPORP(2, epsilon=0.5, delta=1e-6, adjacency="l2").fit(X12_4).transform(X12_4)
+        told = " ".join(repr(ledger.total()).split())
+    assert told.count("total none") == 2 and FIXED_BEFORE in told
 
 
 def test_a_limit_that_no_float_is_small_enough_for_admits_nothing():

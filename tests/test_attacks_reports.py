@@ -880,6 +880,27 @@ def test_the_total_of_a_pipeline_of_fitted_steps_says_that_their_parameters_were
     assert FIXED_BEFORE not in privacy_report(make_pipeline(model)).total.assumptions
 
 
+def test_a_plan_fixes_what_its_total_assumes_but_what_is_frozen_was_released_before():
+    """A private search, which makes a plan of each candidate, said that the number of its secret trials was fixed."""
+    binner, model = DPBinner(4, epsilon=0.5), AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])
+    table = pd.DataFrame({"a": X60[:, 0], "b": X60[:, 1]})
+    assert FIXED_BEFORE not in privacy_report(make_pipeline(binner, model), table, Y60).total.assumptions
+    frozen = FrozenEstimator(clone(binner).fit(table))
+    assert FIXED_BEFORE in privacy_report(make_pipeline(frozen, model), table, Y60).total.assumptions
+    search = DPSearchCV(make_pipeline(binner, model), {"dpbinner__n_bins": [4]}, n_trials=1, epsilon=2.0, delta=1e-4)
+    assert FIXED_BEFORE not in search.fit(table, Y60).guarantee_.assumptions
+
+
+def test_an_estimator_whose_fit_was_taken_away_is_as_fitted_as_before():
+    """How many columns it selects tells neighbours apart."""
+    fitted = LogisticRegression().fit(X60, Y60)
+    select = SelectFromModel(fitted, prefit=True, threshold=1e-9)
+    pipeline = make_pipeline(DPSignOPORP(3, random_state=0), select).fit(X60)
+    assert privacy_report(pipeline).total is None
+    fitted.fit = None
+    assert privacy_report(pipeline).total is None
+
+
 def test_names_of_steps_and_of_releases_run_nothing_where_they_are_shown():
     """What a user has called a step, a release or a condition is text on a page."""
     script = "<script>alert(1)</script>"

@@ -18,6 +18,7 @@ from functools import partial
 from itertools import product
 from random import Random
 
+import dask.array as da
 import mpmath
 import numpy as np
 import pandas as pd
@@ -777,6 +778,16 @@ def test_a_fit_that_another_one_overtakes_keeps_what_that_has_stated():
     sketch = DPSignOPORP(4, epsilon=0.1, random_state=0)
     sketch.fit(SlowRows(X6, lambda: sketch.set_params(epsilon=20.0).fit(X6).set_params(epsilon=0.1)))
     assert sketch.guarantee_.epsilon == 0.1 and sketch._was_fitted_otherwise
+    assert privacy_report(sketch).total is None
+
+
+def test_a_fit_that_another_one_overtakes_keeps_that_a_copy_has_released_lazy_rows():
+    def _release_by_a_copy():
+        lazy = da.from_array(X6, chunks=(2, X6.shape[1]))
+        copy.deepcopy(sketch.fit(X6)).transform(lazy).compute(scheduler="synchronous")
+
+    sketch = DPSignOPORP(4, random_state=0)
+    sketch.fit(SlowRows(X6, _release_by_a_copy))
     assert privacy_report(sketch).total is None
 
 

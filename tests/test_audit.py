@@ -378,6 +378,31 @@ def test_output_of_an_estimator_can_be_chosen():
     assert audit_epsilon(sketch, a[0], b[0], n_trials=40, output=lambda sketches: sketches[:, :1]).n_tested == 20
 
 
+class WithItsGenerator(BaseEstimator):
+    """Randomised response by a generator of its own."""
+
+    def __init__(self, generator=None):
+        self.generator = generator
+
+    def fit(self, X, y=None):
+        """Release one bit, at epsilon = 1."""
+        is_true = self.generator.uniform() < 0.731
+        self.coef_, self.intercept_ = np.array([[float((X[0, 0] > 0.5) == is_true)]]), np.zeros(1)
+        return self
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_an_estimator_with_a_generator_is_refused_and_a_function_that_fits_it_is_not_accused(make):
+    """Clones copy the generator: all trials had one noise, and an epsilon of 3.8 was shown of one that is 1-DP."""
+    a, b = np.zeros((1, 1)), np.ones((1, 1))
+    for model in (WithItsGenerator(make(3)), make_pipeline(StandardScaler(), WithItsGenerator(make(3)))):
+        with pytest.raises(ValueError, match="a copy of its generator generator"):
+            audit_epsilon(model, a, b, output=lambda fitted: fitted.coef_)
+    generator = make(3)
+    by_hand = audit_epsilon(lambda X: WithItsGenerator(generator).fit(X).coef_, a, b, confidence=1 - 1e-9)
+    assert by_hand.epsilon <= 1.0
+
+
 def test_any_estimator_can_be_audited():
     """An estimator of others releases its weights, or what it transforms: without noise, it is found out."""
     X, y = load_iris(return_X_y=True)

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from dask.distributed import Client, LocalCluster, futures_of, wait
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils import gen_batches
@@ -500,3 +500,38 @@ def test_a_worker_killed_half_way(client, tmp_path):
     assert np.isfinite(complete).all()
     assert all_distinct(np.vstack([complete, before]))
     assert pids[victim] not in client.run(os.getpid).values()
+
+
+@pytest.mark.parametrize("n_jobs", [1, None])
+def test_one_job_is_done_here_whatever_the_backend(n_jobs, rows):
+    """That of dask takes all its threads: one buffer was sketched as often as it was filled, with its last rows."""
+    sketch, buffer = DPRandomProjection(projection="identity", noise="laplace", epsilon=100.0).fit(rows), rows.copy()
+
+    def _filled():
+        for i in range(20):
+            buffer[:] = 1000.0 * i
+            yield buffer
+
+    cluster = {"processes": False, "n_workers": 1, "threads_per_worker": 4, "dashboard_address": None}
+    with Client(**cluster, silence_logs="CRITICAL"), joblib.parallel_config("dask", n_jobs=1):
+        sketches = transform_chunks(sketch, _filled(), n_jobs=n_jobs)
+    found = np.rint(sketches[:, 0].reshape(20, len(rows)) / 1000).astype(int)
+    assert (found == np.arange(20)[:, None]).all()
+
+
+class WithItsGenerator(BaseEstimator):
+    """Adds noise of a generator of its own."""
+
+    def __init__(self, generator):
+        self.generator = generator
+
+    def transform(self, X):
+        """Return noisy rows."""
+        return X + self.generator.normal(size=X.shape)
+
+
+def test_copies_of_a_transformer_of_ones_own_draw_no_noise_in_other_processes(rows):
+    """Each process had a copy of the generator, and all chunks one noise."""
+    with joblib.parallel_config("loky", n_jobs=2):
+        sketches = transform_chunks(WithItsGenerator(np.random.default_rng(0)), [np.zeros((2, 3))] * 6)
+    assert len(np.unique(sketches)) == sketches.size

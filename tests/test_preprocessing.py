@@ -572,10 +572,17 @@ def test_masked_parameters_are_refused():
     """Under the mask is some number, which was taken for the parameter."""
     table, masked = np.array([[0.5], [1.0]]), np.ma.array([0.0, 1.0], mask=[True, False])
     for step in (PublicScaler(masked), PublicScaler([masked]), PublicBinner(edges=[masked]), DPBinner(bounds=[masked])):
-        with pytest.raises(ValueError, match="have masked entries"):
+        with pytest.raises(ValueError, match="masked entries"):
             step.fit(table)
-    with pytest.raises(ValueError, match="target_bounds have masked entries"):
-        DPRidge(target_bounds=masked).fit(table, [0.0, 1.0])
+    labels, epsilon = np.ma.array([0, 1, 2], mask=[0, 0, 1]), np.ma.array(3.0, mask=True)
+    for model in (
+        DPRidge(target_bounds=masked),
+        AMPClassifier(classes=labels),
+        AMPClassifier(classes=[0, 1], epsilon=epsilon),
+    ):
+        with pytest.raises(ValueError, match=r"masked entries|'epsilon' parameter"):
+            model.fit(table, [0, 1])
+    assert AMPClassifier(classes=np.ma.array([0, 1])).fit(table, [0, 1]).classes_.tolist() == [0, 1]
 
 
 def test_iterators_that_a_report_would_find_empty_are_refused():

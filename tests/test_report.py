@@ -394,14 +394,21 @@ def test_functions_are_assumed_to_apply_no_model_on_either_side_of_a_sketch():
     )
 
 
+def halved_by(table, column):
+    return table.select(column(polars.Float64) / 2)
+
+
 def halved_by_polars(table):
     return table.select(polars.col(polars.Float64) / 2)
 
 
 def test_functions_may_use_what_has_every_attribute():
-    """As `polars.col` does, which was asked whether it is fitted."""
-    pipeline = make_pipeline(FunctionTransformer(halved_by_polars), clone(MODEL)).fit(polars.DataFrame(X), Y)
-    assert privacy_report(pipeline).total.epsilon == MODEL.epsilon
+    """As `polars.col` does, which was asked whether it is fitted, and for its parameters."""
+    table = polars.DataFrame(X)
+    plain = make_pipeline(FunctionTransformer(halved_by_polars), clone(MODEL))
+    given = make_pipeline(FunctionTransformer(halved_by, kw_args={"column": polars.col}), clone(MODEL))
+    for report in (privacy_report(plain, table, Y), *(privacy_report(one.fit(table, Y)) for one in (plain, given))):
+        assert report.total.epsilon == MODEL.epsilon
 
 
 @pytest.mark.parametrize("name", ["released", "rows"])

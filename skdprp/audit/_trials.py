@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._persons import persons_of
 from .._recording import open_journals
-from .._validation import number_of_rows, without_values
+from .._validation import is_estimator, number_of_rows, without_values
 from ..histograms import CategoryCounts, PrivateHistograms
 from ..linear_model._base import PrivateClassifier
 from ..linear_model._mutual_information import MIDPRegressor
@@ -138,6 +138,19 @@ def _require_as_many_rows(estimator, a, b):
         )
 
 
+def _require_no_generator(estimator):
+    """Refuse an estimator of others with a generator among its parameters: clones copy it, and draw the same noise."""
+    for part in [estimator, *filter(is_estimator, estimator.get_params().values())]:
+        if type(part).__module__.partition(".")[0] in ("skdprp", "sklearn"):  # whose generators draw nothing private
+            continue
+        for name, value in part.get_params(deep=False).items():
+            if isinstance(value, np.random.RandomState | np.random.Generator):
+                raise ValueError(
+                    f"Each trial fits a clone of {type(part).__name__} with a copy of its generator {name}: all have "
+                    "one noise. Give a function that makes an estimator, fits it and returns what it released."
+                )
+
+
 def _released(estimator):
     """What a fit has released: sums of products or counts, or the weights of a linear model or of all layers."""
     if isinstance(estimator, PrivateMoments) and hasattr(estimator, "moments_"):
@@ -168,6 +181,7 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     a, b = _as_arguments(a), _as_arguments(b)
     _require_one_width(a[0], b[0])
     _require_as_many_rows(estimator, a, b)
+    _require_no_generator(estimator)
     fitted = clone(estimator).fit(*a)
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
     if output is None and not hasattr(fitted, "coef_"):

@@ -210,7 +210,8 @@ class Totals(tuple):
         of_totals = [text for total in self if total.guarantee for text in total.guarantee.assumptions]
         assumed = dict.fromkeys([*of_totals, *self.limit_assumes])
         assumed.pop(_COMPARED_THERE, None)  # which is said above, and so is what is fixed, unless a release assumes it
-        if not any(total.adaptive and FIXED_BEFORE in total.adaptive.assumptions for total in self):
+        adaptive = [text for total in self if total.adaptive for text in total.adaptive.assumptions]
+        if FIXED_BEFORE not in (*adaptive, *self.limit_assumes):
             assumed.pop(FIXED_BEFORE, None)
         last = {"assumed": (*assumed,)} if assumed else {}
         return [*facts[:-1], *(of_last | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:])]

@@ -198,7 +198,7 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
         return _solve(1, perturbation[0])[None]
     if codes is None:  # threads would read the chunks of one file, or of one buffer, at the same time
         return np.stack([_solve(k, linear) for k, linear in enumerate(perturbation)])
-    solved = Parallel(n_jobs=n_jobs, prefer="threads")(
+    solved = Parallel(n_jobs=n_jobs, require="sharedmem")(  # the linear terms are secret, and leave no process
         delayed(_solve)(k, linear) for k, linear in enumerate(perturbation)
     )
     return np.stack(solved)

@@ -36,6 +36,7 @@ from .._validation import (
     _fit_context,
     as_table,
     check_collected,
+    is_estimator,
     is_frame,
     silent,
     validate_array,
@@ -762,7 +763,7 @@ def _clone(value):
 
 
 def _without_callbacks(value):
-    if hasattr(value, "get_params") and not isinstance(value, type):
+    if is_estimator(value) and not isinstance(value, type):
         for part in own_parts(value):
             vars(part).pop("_skl_callbacks", None)
     return value

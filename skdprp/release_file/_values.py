@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from .. import decomposition, linear_model, moments, neural_network, preprocessing
+from .._validation import is_estimator
 from ..guarantee import PrivacyGuarantee
 from ..histograms import CategoryCounts, DPHistograms, Histograms, NumberHistogram
 from ..histograms._cells import Cells
@@ -81,7 +82,7 @@ def _held_by(estimator):
         # Of what is frozen and was given no column no clone is made, and no report speaks of it.
         reached = {name for name, _ in parts(estimator)}
         for name, step, *_ in [*estimator.transformers, ("remainder", estimator.remainder)]:
-            is_held = name not in reached and hasattr(step, "get_params")
+            is_held = name not in reached and is_estimator(step)
             if is_held and any(type(one) is frozen.FrozenEstimator for _, one in all_held(step, "", seen=set())):
                 raise ValueError(f"{name} is frozen and was given no column, and a file would hold it: leave it out.")
     # A ColumnTransformer keeps what it was given in attributes, too; all else that others keep is of the last fit.
@@ -95,7 +96,7 @@ def _unless_fitted(value, fitted):
         return {name: _unless_fitted(one, fitted) for name, one in value.items()}
     if type(value) in (list, tuple):
         return type(value)(_unless_fitted(one, fitted) for one in value)
-    is_kept = not hasattr(value, "get_params") or id(value) in fitted or lets_pass(value)
+    is_kept = not is_estimator(value) or id(value) in fitted or lets_pass(value)
     return value if is_kept else clone(value)
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..guarantee import DISJOINT, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, PrivacyGuarantee, compose
+from ..guarantee import DISJOINT, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, PrivacyGuarantee, compose, composed
 from ..ledger import PrivacyLedger
 from ..ledger._totals import CHUNKS, WITHIN_A_ROW, as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
@@ -211,11 +211,11 @@ def report_before_fit(rehearsal):
     for step in rehearsal.steps:
         step.state()
     as_planned = (*AS_PLANNED, _THESE_GROUPS if rehearsal.has_groups else NO_GROUPS)
-    return replace(_report(rehearsal.estimator, as_planned), counted=PLANNED)
+    return replace(_report(rehearsal.estimator, as_planned, is_plan=True), counted=PLANNED)
 
 
-def _report(estimator, as_known, *, ledger=None):
-    """Report on an estimator whose private steps state what they released, or will release."""
+def _report(estimator, as_known, *, ledger=None, is_plan=False):
+    """Report on an estimator whose private steps state what they released, or by a plan will release."""
     labels = OWN_LABELS.set({})
     try:
         part = of_cross_validation(estimator) if isinstance(estimator, Mapping) else walk(estimator, "", Flow())
@@ -235,7 +235,8 @@ def _report(estimator, as_known, *, ledger=None):
         try:
             charges = [charge for group in part.charges for charge in group]
             given = " and ".join(dict.fromkeys(charge.given for charge in charges if charge.given))
-            private = replace(compose(*charges), per=None, given=given)  # all releases are of the same labels
+            total = composed(charges) if is_plan else compose(*charges)  # a plan fixes all parameters beforehand
+            private = replace(total, per=None, given=given)  # all releases are of the same labels
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None:

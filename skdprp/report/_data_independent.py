@@ -36,6 +36,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
+from .._validation import is_estimator
 from ..decomposition import DPPCA
 from ..preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler
 from ..preprocessing._table import TableColumns
@@ -128,7 +129,7 @@ def writes_into_rows(estimator):
 
     So do those of functions that it calls, and of the candidates that it chooses from.
     """
-    known = list(estimator.get_params(deep=False).items()) if hasattr(estimator, "get_params") else []
+    known = list(estimator.get_params(deep=False).items()) if is_estimator(estimator) else []
     for _, value in known:  # grows by what is listed in a parameter: keywords, and grids of parameters
         for one in value if isinstance(value, list | tuple) else [value]:
             while isinstance(one, partial):
@@ -332,7 +333,7 @@ def map_label(name, thing):
 
 def _spelled(thing):
     """Write out a value, so that equal texts mean equal values."""
-    if hasattr(thing, "get_params") and _is_of_library(thing):
+    if is_estimator(thing) and _is_of_library(thing):
         return f"{type(thing).__module__}.{type(thing).__qualname__}{_spelled(_what_it_does(thing))}"
     if type(thing) is dict:
         return f"{{{sorted((_spelled(name), _spelled(value)) for name, value in thing.items())}}}"

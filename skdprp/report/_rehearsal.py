@@ -36,6 +36,7 @@ from .._validation import (
     CURE_OF_LABELS,
     FLOATS,
     float_type,
+    is_estimator,
     is_frame,
     number_of_rows,
     validate_array,
@@ -230,7 +231,7 @@ def own_parts(thing):
     if isinstance(thing, list | tuple):
         for one in thing:
             yield from own_parts(one)
-    elif hasattr(thing, "get_params") and not isinstance(thing, type | FrozenEstimator):
+    elif is_estimator(thing) and not isinstance(thing, type | FrozenEstimator):
         yield thing
         if not (is_of_library(thing) and hasattr(thing, "_calibrate_for")):
             yield from own_parts(list(thing.get_params(deep=False).values()))

@@ -20,6 +20,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from .._calibration import marked
+from .._validation import is_estimator
 from ..guarantee import PrivacyGuarantee
 from ._data_independent import is_in_library
 
@@ -98,7 +99,7 @@ def all_held(estimator, path, *, seen):
     if id(estimator) in seen:
         return
     seen.add(id(estimator))
-    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    parameters = estimator.get_params(deep=False) if is_estimator(estimator) else {}
     in_parameters = [found for name, value in parameters.items() for found in _listed(name, value)]
     for name, part in [*parts(estimator), *in_parameters]:
         yield from all_held(part, f"{path}__{name}" if path else str(name), seen=seen)
@@ -107,7 +108,7 @@ def all_held(estimator, path, *, seen):
 
 def _listed(path, value):
     """Yield the estimators in a value: in lists, in grids, and with the name and the columns of a transformer."""
-    if hasattr(value, "get_params") and not isinstance(value, type):
+    if is_estimator(value) and not isinstance(value, type):
         yield path, value
     elif isinstance(value, Mapping):
         for name, one in value.items():
@@ -164,7 +165,7 @@ def holds_private(estimator):
 
 def fitted_before(estimator):
     """What parameters of an estimator are, or hold, that is fitted, or None: it clones those that it fits."""
-    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else vars(estimator)
+    parameters = estimator.get_params(deep=False) if is_estimator(estimator) else vars(estimator)
     return fitted_among(parameters.values())
 
 
@@ -175,8 +176,7 @@ def fitted_among(things):
 
 def _is_fitted(thing):
     """Whether a thing is an estimator with attributes of a fit, as scikit-learn spells them, or says that it is one."""
-    # `polars.col` has every attribute, none of which can be called.
-    if not (callable(getattr(thing, "fit", None)) and callable(getattr(thing, "get_params", None))):
+    if not (is_estimator(thing) and hasattr(thing, "fit")):
         return False
     if any(name.endswith("_") and not name.startswith("__") for name in getattr(thing, "__dict__", ())):
         return True

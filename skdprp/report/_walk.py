@@ -36,6 +36,7 @@ from .._calibration import is_as_stated
 from .._label import RELEASED_AT
 from .._lazy import SAME_ORDER, output_container
 from ..guarantee import (
+    FIXED_BEFORE,
     LABELS_ARE_PUBLIC,
     ROWS_ARE_READ_ALONE,
     TYPES_ARE_PUBLIC,
@@ -249,7 +250,9 @@ def walk(estimator, name, flow, *, passes_on=False):
 
 def _of_estimator(estimator, name, flow, *, passes_on):
     if type(estimator) is FrozenEstimator:
-        return _of_frozen(estimator, name, flow)
+        part = _of_frozen(estimator, name, flow)
+        # What it released could be looked at before the parameters of the others were chosen.
+        return replace(part, assumed=(*part.assumed, *(FIXED_BEFORE,) * bool(part.charges)))
     if type(estimator) is Pipeline:
         return _of_pipeline(estimator, name, flow, passes_on=passes_on)
     name = name or type(estimator).__name__.lower()

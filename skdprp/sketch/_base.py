@@ -113,8 +113,6 @@ class BaseSketch(
             The fitted sketch.
         """
         # What the last fit released stays released, under a guarantee that the next one does not state.
-        if self._released_lazily:
-            self._was_given_lazy_rows = True
         self._note_last_fit()
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
         # On a copy, which is taken over at once: a thread that releases meanwhile sees no part of this fit.
@@ -193,6 +191,7 @@ class BaseSketch(
         if in_plan():  # what follows may keep or print what it sees
             sketches = _public_numbers(rows.shape[0], sketch.projection_.n_components, dtype)
         else:
+            effective_n_jobs(sketch.n_jobs)  # which refuses 0, before anything is released
             if _noise.is_seeded():
                 self._mark_seeded(sketch)
             with Release(sketch.guarantee_, type(self).__name__):  # entered into the open ledgers
@@ -263,7 +262,9 @@ class BaseSketch(
         return any(fit != now for fit in getattr(self, "_earlier_fits", []))
 
     def _note_last_fit(self):
-        """Keep what the last fit stated, if there was one: what it released stays released."""
+        """Keep what the last fit stated, if there was one, and that it released lazy rows."""
+        if self._released_lazily:
+            self._was_given_lazy_rows = True
         earlier = getattr(self, "_earlier_fits", [])
         last = [self._what_was_stated()] if hasattr(self, "_stated_guarantee") else []
         self._earlier_fits = [*earlier, *(one for one in last if one not in earlier)]
