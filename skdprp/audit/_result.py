@@ -194,6 +194,9 @@ class AuditResult:
         What another audit has shown stays where it is more. The guarantee is printed and saved with the bound, which is
         a number computed from the rows of the audit: they are public or made up, or it is no number to publish.
 
+        A bound holds with the confidence of its audit alone. Of a hundred audits at .99 one shows too much, on average,
+        and a guarantee that is true may be marked as violated: if you attach several, raise the confidence of each.
+
         Parameters
         ----------
         guarantee : PrivacyGuarantee
