@@ -85,8 +85,9 @@ plt.show()
 # As the paper says, fewer rows n' are better for small epsilons and more rows for large ones, where the error saturates
 # at what a regression on n' rows costs. Additive noise does not saturate: with the weak signal it is the best from one
 # bit or so on, with the strong one from nearly three, but such an epsilon hides little. Below that, projections with n'
-# far below n are better, most of all with a strong signal; with n' = n they are not. An epsilon in bits bounds the total variation distance between the releases of two
-# values of one entry: from one bit on the bound is 1, and an entry that is 0 or 1 may be revealed entirely.
+# far below n are better, most of all with a strong signal; with n' = n they are not. An epsilon in bits bounds the
+# total variation distance between the releases of two values of one entry: from one bit on the bound is 1, and an entry
+# that is 0 or 1 may be revealed entirely.
 for row in rows:
     values = ", ".join(f"{name} {value:.4g}" for name, value in row.items())
     print(f"{values}; total variation up to {information_delta(row['epsilon']):.3f}")
