@@ -30,7 +30,8 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
         Where the sketches go, with their dtype: for instance a writable memmap. None makes a new array.
     n_jobs : int or None, default=None
         How many chunks are sketched at a time, in threads unless :func:`joblib.parallel_config` names a backend. A
-        transformer of your own is always called in threads, as copies of it in processes might draw the same noise.
+        pipeline, or a transformer of your own, is always called in threads, as copies of it in processes might draw
+        the same noise.
     verbose : bool, default=False
         Whether to show progress in a line on standard error.
 
@@ -64,9 +65,9 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
             "transform_chunks(sketch, (X[rows] for rows in sklearn.utils.gen_batches(len(X), 10_000))) some at a time."
         )
     chunks = filter(has_rows, chunks)  # those before an error are released
-    # Copies in processes of what is of no library known here may draw noise from copies of one generator.
-    is_known = type(sketch).__module__.partition(".")[0] in ("skdprp", "sklearn")
-    where = {"prefer": "threads"} if is_known else {"require": "sharedmem"}
+    # Others, and steps of a pipeline, may draw noise from a generator of theirs, of which each process had a copy.
+    is_sketch = type(sketch).__module__.startswith("skdprp.sketch.")
+    where = {"prefer": "threads"} if is_sketch else {"require": "sharedmem"}
     release = Parallel(n_jobs=n_jobs, return_as="generator", **where)
     if release.n_jobs != 1:
         # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
@@ -146,7 +147,10 @@ def _transform(sketch, chunk, rows):
     """Release a chunk, whose rows are in no other, as a ledger counts; return what refuses it, to be raised in turn."""
     try:
         with Rows(rows, are_all=True):
-            return sketch.transform(chunk)
+            output = sketch.transform(chunk)
+        are_arrays = isinstance(output, np.ndarray) and isinstance(chunk, np.ndarray)
+        # Not a view of an array that may be filled again.
+        return output.copy() if are_arrays and np.may_share_memory(output, chunk) else output
     except Exception as error:  # raised here, it would overtake chunks before it that have been released
         return error
 

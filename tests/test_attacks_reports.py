@@ -887,6 +887,7 @@ def test_a_plan_fixes_what_its_total_assumes_but_what_is_frozen_was_released_bef
     assert FIXED_BEFORE not in privacy_report(make_pipeline(binner, model), table, Y60).total.assumptions
     frozen = FrozenEstimator(clone(binner).fit(table))
     assert FIXED_BEFORE in privacy_report(make_pipeline(frozen, model), table, Y60).total.assumptions
+    assert FIXED_BEFORE not in privacy_report(frozen).total.assumptions  # of one release
     search = DPSearchCV(make_pipeline(binner, model), {"dpbinner__n_bins": [4]}, n_trials=1, epsilon=2.0, delta=1e-4)
     assert FIXED_BEFORE not in search.fit(table, Y60).guarantee_.assumptions
 

@@ -1,8 +1,10 @@
 """Audits: their bounds hold as often as they say, they find what is broken, and they accuse nothing that is sound."""
 
+import contextlib
 import dataclasses
 import functools
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,10 +14,11 @@ from many_fits import release_alone
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -378,6 +381,10 @@ def test_output_of_an_estimator_can_be_chosen():
     assert audit_epsilon(sketch, a[0], b[0], n_trials=40, output=lambda sketches: sketches[:, :1]).n_tested == 20
 
 
+def halved_with_noise(X, rng=None):
+    return X / 2 if rng is None else X / 2 + rng.normal()
+
+
 class WithItsGenerator(BaseEstimator):
     """Randomised response by a generator of its own."""
 
@@ -396,9 +403,16 @@ def test_an_estimator_with_a_generator_is_refused_and_a_function_that_fits_it_is
     """Clones copy the generator: all trials had one noise, and an epsilon of 3.8 was shown of one that is 1-DP."""
     a, b = np.zeros((1, 1)), np.ones((1, 1))
     for model in (WithItsGenerator(make(3)), make_pipeline(StandardScaler(), WithItsGenerator(make(3)))):
-        with pytest.raises(ValueError, match="a copy of its generator generator"):
+        with pytest.raises(ValueError, match="a copy of a random generator"):
             audit_epsilon(model, a, b, output=lambda fitted: fitted.coef_)
     generator = make(3)
+    held = [generator], {"rng": generator}, partial(halved_with_noise, rng=generator), generator.bytes
+    for value in held:
+        with pytest.raises(ValueError, match="a copy of a random generator"):
+            audit_epsilon(FunctionTransformer(halved_with_noise, kw_args={"rng": value}), a, b)
+    public = FunctionTransformer(halved_with_noise, kw_args={"rng": None}), PCA(1, random_state=make(3))
+    with pytest.raises(ValueError) if make is np.random.default_rng else contextlib.nullcontext():  # by scikit-learn
+        audit_epsilon(make_pipeline(*public), np.eye(3), 2 * np.eye(3), n_trials=40)
     by_hand = audit_epsilon(lambda X: WithItsGenerator(generator).fit(X).coef_, a, b, confidence=1 - 1e-9)
     assert by_hand.epsilon <= 1.0
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from dask.distributed import Client, LocalCluster, futures_of, wait
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 from sklearn.utils import gen_batches
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP, transform_chunks
@@ -525,6 +525,11 @@ class WithItsGenerator(BaseEstimator):
     def __init__(self, generator):
         self.generator = generator
 
+    def fit(self, X, y=None):
+        """Learn nothing."""
+        self.is_fitted_ = True
+        return self
+
     def transform(self, X):
         """Return noisy rows."""
         return X + self.generator.normal(size=X.shape)
@@ -532,6 +537,20 @@ class WithItsGenerator(BaseEstimator):
 
 def test_copies_of_a_transformer_of_ones_own_draw_no_noise_in_other_processes(rows):
     """Each process had a copy of the generator, and all chunks one noise."""
-    with joblib.parallel_config("loky", n_jobs=2):
-        sketches = transform_chunks(WithItsGenerator(np.random.default_rng(0)), [np.zeros((2, 3))] * 6)
-    assert len(np.unique(sketches)) == sketches.size
+    noisy = WithItsGenerator(np.random.default_rng(0))
+    for transformer in (noisy, make_pipeline(FunctionTransformer(), noisy).fit(rows)):
+        with joblib.parallel_config("loky", n_jobs=2):
+            sketches = transform_chunks(transformer, [np.zeros((2, 3))] * 6)
+        assert len(np.unique(sketches)) == sketches.size
+
+
+def test_what_a_transformer_returns_is_not_the_buffer_that_is_filled_again():
+    buffer = np.empty((2, 1))
+
+    def _filled():
+        for i in range(3):
+            buffer[:] = i
+            yield buffer
+
+    released = transform_chunks(FunctionTransformer().fit(buffer), _filled())
+    assert released.ravel().tolist() == [0, 0, 1, 1, 2, 2]

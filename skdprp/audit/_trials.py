@@ -1,17 +1,22 @@
 """Turn whatever is audited into a function that draws outputs: arrays of shape (n_trials, rows, columns)."""
 
+import io
+import pickle
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from numbers import Integral
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._persons import persons_of
@@ -138,17 +143,38 @@ def _require_as_many_rows(estimator, a, b):
         )
 
 
+class _Generators(pickle.Pickler):
+    """Finds the random generators that clones of an object would copy, at any depth."""
+
+    def __init__(self):
+        super().__init__(io.BytesIO())
+        self.found = []
+
+    def reducer_override(self, thing):
+        """Note a generator, and write nothing of it, nor of what is not copied."""
+        if thing is str:
+            return NotImplemented
+        modules = () if isinstance(thing, type) else {kind.__module__ for kind in type(thing).__mro__}
+        if any(module == "random" or module.startswith("numpy.random") for module in modules):
+            self.found.append(thing)
+        elif not isinstance(thing, FunctionType | type | FrozenEstimator):
+            return NotImplemented
+        return str, ("",)
+
+
 def _require_no_generator(estimator):
-    """Refuse an estimator of others with a generator among its parameters: clones copy it, and draw the same noise."""
-    for part in [estimator, *filter(is_estimator, estimator.get_params().values())]:
-        if type(part).__module__.partition(".")[0] in ("skdprp", "sklearn"):  # whose generators draw nothing private
-            continue
-        for name, value in part.get_params(deep=False).items():
-            if isinstance(value, np.random.RandomState | np.random.Generator):
-                raise ValueError(
-                    f"Each trial fits a clone of {type(part).__name__} with a copy of its generator {name}: all have "
-                    "one noise. Give a function that makes an estimator, fits it and returns what it released."
-                )
+    """Refuse a generator that clones copy, so that they draw the same noise, but for a public `random_state`."""
+    parts = [estimator, *filter(is_estimator, estimator.get_params().values())]
+    known = [part for part in parts if type(part).__module__.partition(".")[0] in ("skdprp", "sklearn")]
+    public = [getattr(part, "random_state", None) for part in known]
+    pickler = _Generators()
+    with suppress(Exception):  # what cannot be pickled
+        pickler.dump(estimator)
+    if any(all(one is not other for other in public) for one in pickler.found):
+        raise ValueError(
+            f"Each trial fits a clone of {type(estimator).__name__}, with a copy of a random generator that it holds: "
+            "all have one noise. Give a function that makes an estimator, fits it and returns what it released."
+        )
 
 
 def _released(estimator):
@@ -184,14 +210,17 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     _require_no_generator(estimator)
     fitted = clone(estimator).fit(*a)
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
+    # Others in threads, as functions: they may draw from a generator of their module, of which each process had a copy.
+    is_ours = type(estimator).__module__.startswith("skdprp.")
+    trials = partial(Trials, a=a, b=b, known={}, delta=delta, in_threads=not is_ours)
     if output is None and not hasattr(fitted, "coef_"):
         if not hasattr(fitted, "transform"):
             raise TypeError(
                 f"Say by `output` what a fitted {type(estimator).__name__} releases, such as "
                 "output=lambda pipeline: pipeline[-1].coef_ for a Pipeline that ends in a linear model."
             )
-        return Trials(partial(_call, partial(_transformed, estimator)), a, b, {}, delta)
-    return Trials(partial(_fit_and_take, estimator, output or _released), a, b, {}, delta)
+        return trials(partial(_call, partial(_transformed, estimator)))
+    return trials(partial(_fit_and_take, estimator, output or _released))
 
 
 @trials_of.register

@@ -4,7 +4,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..guarantee import DISJOINT, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, PrivacyGuarantee, compose, composed
+from .._validation import is_estimator
+from ..guarantee import (
+    DISJOINT,
+    FIXED_BEFORE,
+    ROWS_ARE_READ_ALONE,
+    TYPES_ARE_PUBLIC,
+    PrivacyGuarantee,
+    compose,
+    composed,
+)
 from ..ledger import PrivacyLedger
 from ..ledger._totals import CHUNKS, WITHIN_A_ROW, as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
@@ -190,7 +199,7 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     """
     if isinstance(estimator, type):
         raise TypeError(f"Reports are about fitted estimators, not their class: {estimator.__name__}().fit(X, y).")
-    if not isinstance(estimator, Mapping) and not hasattr(estimator, "get_params"):
+    if not isinstance(estimator, Mapping) and not is_estimator(estimator):
         cure = ": pass saved.estimator" * hasattr(getattr(estimator, "estimator", None), "get_params")
         raise TypeError(
             f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}{cure}."
@@ -235,13 +244,16 @@ def _report(estimator, as_known, *, ledger=None, is_plan=False):
         try:
             charges = [charge for group in part.charges for charge in group]
             given = " and ".join(dict.fromkeys(charge.given for charge in charges if charge.given))
-            total = composed(charges) if is_plan else compose(*charges)  # a plan fixes all parameters beforehand
+            # A plan fixes all parameters, but those of what is frozen were fixed before it.
+            is_fixed = is_plan and FIXED_BEFORE not in part.assumed
+            total = composed(charges) if is_fixed else compose(*charges)
             private = replace(total, per=None, given=given)  # all releases are of the same labels
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None:
         of_all = (TYPES_ARE_PUBLIC, ROWS_ARE_READ_ALONE)  # which estimators of others may leave unsaid
-        assumptions = dict.fromkeys([*private.assumptions, *of_all, *part.assumed, *as_known])
+        assumed = [text for text in part.assumed if text != FIXED_BEFORE]  # which the total has where it needs it
+        assumptions = dict.fromkeys([*private.assumptions, *of_all, *assumed, *as_known])
         private = replace(private, assumptions=tuple(assumptions))
     counted = INFERRED
     if ledger is not None:
