@@ -66,8 +66,7 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
         )
     chunks = filter(has_rows, chunks)  # those before an error are released
     # Others, and steps of a pipeline, may draw noise from a generator of theirs, of which each process had a copy.
-    is_sketch = type(sketch).__module__.startswith("skdprp.sketch.")
-    where = {"prefer": "threads"} if is_sketch else {"require": "sharedmem"}
+    where = {"prefer": "threads"} if _is_sketch(sketch) else {"require": "sharedmem"}
     release = Parallel(n_jobs=n_jobs, return_as="generator", **where)
     if release.n_jobs != 1:
         # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
@@ -87,6 +86,10 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     if not parts:
         raise ValueError("There are no chunks.")
     return np.concatenate(parts)
+
+
+def _is_sketch(transformer):
+    return type(transformer).__module__.startswith("skdprp.sketch.")
 
 
 def _one_by_one(tasks):
@@ -148,9 +151,8 @@ def _transform(sketch, chunk, rows):
     try:
         with Rows(rows, are_all=True):
             output = sketch.transform(chunk)
-        are_arrays = isinstance(output, np.ndarray) and isinstance(chunk, np.ndarray)
-        # Not a view of an array that may be filled again.
-        return output.copy() if are_arrays and np.may_share_memory(output, chunk) else output
+        # Of others it may be a view of an array that is filled again.
+        return output if _is_sketch(sketch) else np.array(output)
     except Exception as error:  # raised here, it would overtake chunks before it that have been released
         return error
 

@@ -552,5 +552,6 @@ def test_what_a_transformer_returns_is_not_the_buffer_that_is_filled_again():
             buffer[:] = i
             yield buffer
 
-    released = transform_chunks(FunctionTransformer().fit(buffer), _filled())
-    assert released.ravel().tolist() == [0, 0, 1, 1, 2, 2]
+    for wrap in (np.asarray, partial(pd.DataFrame, copy=False)):
+        released = transform_chunks(FunctionTransformer().fit(buffer), map(wrap, _filled()))
+        assert released.ravel().tolist() == [0, 0, 1, 1, 2, 2]

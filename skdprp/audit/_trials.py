@@ -2,12 +2,13 @@
 
 import io
 import pickle
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import cache, partial, singledispatch
 from numbers import Integral
 from types import FunctionType
 from typing import Any
@@ -16,7 +17,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._persons import persons_of
@@ -143,8 +143,11 @@ def _require_as_many_rows(estimator, a, b):
         )
 
 
+_ATOMIC = FunctionType, type, np.ufunc, weakref.ref, type(cache(print))  # which deep copies are
+
+
 class _Generators(pickle.Pickler):
-    """Finds the random generators that clones of an object would copy, at any depth."""
+    """Finds the random generators that a deep copy of an object copies, at any depth."""
 
     def __init__(self):
         super().__init__(io.BytesIO())
@@ -157,24 +160,30 @@ class _Generators(pickle.Pickler):
         modules = () if isinstance(thing, type) else {kind.__module__ for kind in type(thing).__mro__}
         if any(module == "random" or module.startswith("numpy.random") for module in modules):
             self.found.append(thing)
-        elif not isinstance(thing, FunctionType | type | FrozenEstimator):
+        elif not isinstance(thing, _ATOMIC):
             return NotImplemented
         return str, ("",)
 
 
-def _require_no_generator(estimator):
-    """Refuse a generator that clones copy, so that they draw the same noise, but for a public `random_state`."""
-    parts = [estimator, *filter(is_estimator, estimator.get_params().values())]
-    known = [part for part in parts if type(part).__module__.partition(".")[0] in ("skdprp", "sklearn")]
-    public = [getattr(part, "random_state", None) for part in known]
-    pickler = _Generators()
-    with suppress(Exception):  # what cannot be pickled
-        pickler.dump(estimator)
-    if any(all(one is not other for other in public) for one in pickler.found):
-        raise ValueError(
-            f"Each trial fits a clone of {type(estimator).__name__}, with a copy of a random generator that it holds: "
-            "all have one noise. Give a function that makes an estimator, fits it and returns what it released."
-        )
+def require_no_generator(estimator):
+    """Refuse a generator among the parameters of an estimator: clones copy it, and draw the same noise in each trial.
+
+    What scikit-learn and this library draw from one is public; but functions that their steps call are of others.
+    """
+    for part in [estimator, *filter(is_estimator, estimator.get_params().values())]:
+        is_known = type(part).__module__.partition(".")[0] in ("skdprp", "sklearn")
+        for name, value in part.get_params(deep=False).items():
+            if is_estimator(value) or (is_known and name not in ("func", "kw_args")):
+                continue
+            generators = _Generators()
+            with suppress(Exception):  # what cannot be pickled
+                generators.dump(value)
+            if generators.found:
+                raise ValueError(
+                    f"Each trial fits a clone of {type(part).__name__}, and {name} holds a random generator, of which "
+                    "each has a copy: all have one noise. Give a function that makes an estimator, fits it and returns "
+                    "what it released."
+                )
 
 
 def _released(estimator):
@@ -207,20 +216,16 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     a, b = _as_arguments(a), _as_arguments(b)
     _require_one_width(a[0], b[0])
     _require_as_many_rows(estimator, a, b)
-    _require_no_generator(estimator)
     fitted = clone(estimator).fit(*a)
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
-    # Others in threads, as functions: they may draw from a generator of their module, of which each process had a copy.
-    is_ours = type(estimator).__module__.startswith("skdprp.")
-    trials = partial(Trials, a=a, b=b, known={}, delta=delta, in_threads=not is_ours)
     if output is None and not hasattr(fitted, "coef_"):
         if not hasattr(fitted, "transform"):
             raise TypeError(
                 f"Say by `output` what a fitted {type(estimator).__name__} releases, such as "
                 "output=lambda pipeline: pipeline[-1].coef_ for a Pipeline that ends in a linear model."
             )
-        return trials(partial(_call, partial(_transformed, estimator)))
-    return trials(partial(_fit_and_take, estimator, output or _released))
+        return Trials(partial(_call, partial(_transformed, estimator)), a, b, {}, delta)
+    return Trials(partial(_fit_and_take, estimator, output or _released), a, b, {}, delta)
 
 
 @trials_of.register
