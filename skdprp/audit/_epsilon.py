@@ -47,9 +47,10 @@ def audit_epsilon(
         A function from a data set to numbers, or to arrays or lists of them, with fresh noise at each call, and calls
         that do not depend on each other. Or an estimator: sketches are fitted once, on `a`, unless they already are,
         and each trial is a call of `transform`. Any other estimator is cloned and fitted at each trial: what it
-        releases are its weights, or else the transformed data. Clones copy a random generator that an estimator of
-        yours holds, or its seed, so that all trials would have one noise: give none. A generator that is found among
-        the parameters is refused.
+        releases are its weights, or else the transformed data. Clones copy a random generator or a seed that an
+        estimator holds: if its noise comes from there, all trials have one noise, and the bound is wrong. Give a
+        function instead. A generator is refused among the parameters of classes of your own, and in ``func`` and
+        ``kw_args`` of those of scikit-learn; elsewhere it is not noticed.
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some. Take rows that are public or made up: each trial is a release of them.
