@@ -2,9 +2,7 @@
 
 import dataclasses
 import functools
-import os
 import pickle
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,12 +12,10 @@ from many_fits import release_alone
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -380,75 +376,6 @@ def test_output_of_an_estimator_can_be_chosen():
     assert result.distinguisher != "membership"
     sketch = DPOPORP(4, random_state=0)
     assert audit_epsilon(sketch, a[0], b[0], n_trials=40, output=lambda sketches: sketches[:, :1]).n_tested == 20
-
-
-def halved_with_noise(X, rng=None):
-    return X / 2 if rng is None else X / 2 + rng.normal()
-
-
-class WithItsGenerator(BaseEstimator):
-    """Randomised response by a generator of its own."""
-
-    def __init__(self, generator=None):
-        self.generator = generator
-
-    def fit(self, X, y=None):
-        """Release one bit, at epsilon = 1."""
-        is_true = self.generator.uniform() < 0.731
-        self.coef_, self.intercept_ = np.array([[float((X[0, 0] > 0.5) == is_true)]]), np.zeros(1)
-        return self
-
-
-@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
-def test_an_estimator_with_a_generator_is_refused_and_a_function_that_fits_it_is_not_accused(make):
-    """Clones copy the generator: all trials had one noise, and an epsilon of 3.8 was shown of one that is 1-DP."""
-    a, b = np.zeros((1, 1)), np.ones((1, 1))
-    for model in (WithItsGenerator(make(3)), make_pipeline(StandardScaler(), WithItsGenerator(make(3)))):
-        with pytest.raises(ValueError, match="holds a random generator"):
-            audit_epsilon(model, a, b, output=lambda fitted: fitted.coef_)
-    generator = make(3)
-    shared = make_pipeline(PCA(1, random_state=generator), WithItsGenerator(generator))
-    held = [generator], {"rng": generator}, partial(halved_with_noise, rng=generator), generator.bytes
-    hidden = (WithItsGenerator([functools.cache(lambda: 0), np.exp, value]) for value in held)
-    for model in (shared, *hidden, *(FunctionTransformer(halved_with_noise, kw_args={"rng": value}) for value in held)):
-        with pytest.raises(ValueError, match="holds a random generator"):
-            audit_epsilon(model, a, b, output=lambda fitted: fitted.coef_)
-    if make is np.random.RandomState:  # public ones
-        public = FunctionTransformer(halved_with_noise, kw_args={"rng": None}), PCA(1, random_state=generator)
-        audit_epsilon(make_pipeline(*public), np.eye(3), 2 * np.eye(3), n_trials=40)
-        X, y = load_iris(return_X_y=True)
-        search = RandomizedSearchCV(LogisticRegression(), {"C": stats.loguniform(0.1, 1)}, n_iter=1, cv=2)
-        scores = {"output": lambda fitted: fitted.best_score_, "n_trials": 8}
-        audit_epsilon(search, (X[50:], y[50:]), (X[50:], y[50:]), **scores)
-    by_hand = audit_epsilon(lambda X: WithItsGenerator(generator).fit(X).coef_, a, b, confidence=1 - 1e-9)
-    assert by_hand.epsilon <= 1.0
-
-
-class WithNoiseOfItsModule(DPMoments):
-    """Draws from a generator of its parameters, as a subclass of a model of this library."""
-
-    def __init__(self, epsilon=1.0, delta=1e-6, rng=None):
-        super().__init__(epsilon=epsilon, delta=delta)
-        self.rng = rng
-
-
-class CountsThreads(WithItsGenerator):
-    """Notes in which process it is fitted."""
-
-    def fit(self, X, y=None):
-        """Release the number of the process."""
-        self.coef_, self.intercept_ = np.array([[float(os.getpid())]]), np.zeros(1)
-        return self
-
-
-def test_estimators_of_others_are_fitted_in_one_process_and_subclasses_of_ours_are_none_of_ours():
-    a, b = np.zeros((2, 1)), np.eye(2, 1)
-    with pytest.raises(ValueError, match="holds a random generator"):
-        audit_epsilon(WithNoiseOfItsModule(rng=np.random.default_rng(0)), a, b)
-    pids = set()
-    score = {"process": lambda outputs: pids.update(outputs.ravel()) or outputs[:, 0]}
-    audit_epsilon(CountsThreads(), a, b, n_trials=40, n_jobs=2, distinguishers=score)
-    assert pids <= {os.getpid(), 0}
 
 
 def test_any_estimator_can_be_audited():

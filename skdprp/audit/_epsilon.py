@@ -1,18 +1,15 @@
 """audit_epsilon: choose an attack on some outputs, count its successes on others, bound epsilon."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
 
 from .. import _noise
-from ..sketch._base import BaseSketch
 from ._distinguishers import BATTERY, battery
 from ._result import AuditResult, clopper_pearson, epsilon_bound
-from ._trials import join, require_no_generator, trials_of
+from ._trials import join, trials_of
 
 _CHUNKS = 32  # of the trials: enough for any number of jobs, and few enough to be worth their start
 _TIE = 1e-9  # less than any bound that counts
@@ -49,8 +46,8 @@ def audit_epsilon(
         and each trial is a call of `transform`. Any other estimator is cloned and fitted at each trial: what it
         releases are its weights, or else the transformed data. Clones copy a random generator or a seed that an
         estimator holds: if its noise comes from there, all trials have one noise, and the bound is wrong. Give a
-        function instead. A generator is refused among the parameters of classes of your own, and in ``func`` and
-        ``kw_args`` of those of scikit-learn; elsewhere it is not noticed.
+        function instead. Generators of Python and numpy are refused among the parameters, at any depth, but for
+        ``random_state`` of this library and scikit-learn; seeds, and generators of other packages, go unnoticed.
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some. Take rows that are public or made up: each trial is a release of them.
@@ -136,12 +133,7 @@ def audit_epsilon(
     >>> result.exceeds(PrivacyGuarantee(1.0, 0.0))
     True
     """
-    is_of_others = isinstance(release, BaseEstimator) and not type(release).__module__.startswith("skdprp.")
-    if is_of_others and not isinstance(release, BaseSketch):  # which is no clone
-        require_no_generator(release)
     trials = trials_of(release, a, b, rows_are_trials=rows_are_trials, output=output)
-    if is_of_others:  # it may draw from a generator of its module, of which each process had a copy
-        trials = replace(trials, in_threads=True)
     return audits_of(trials, [delta], confidence, n_trials, distinguishers, log_ratio, n_jobs, verbose)[0]
 
 

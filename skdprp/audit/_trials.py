@@ -1,16 +1,11 @@
 """Turn whatever is audited into a function that draws outputs: arrays of shape (n_trials, rows, columns)."""
 
-import io
-import pickle
-import weakref
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
-from functools import cache, partial, singledispatch
+from dataclasses import dataclass, replace
+from functools import partial, singledispatch
 from numbers import Integral
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._persons import persons_of
 from .._recording import open_journals
-from .._validation import is_estimator, number_of_rows, without_values
+from .._validation import number_of_rows, without_values
 from ..histograms import CategoryCounts, PrivateHistograms
 from ..linear_model._base import PrivateClassifier
 from ..linear_model._mutual_information import MIDPRegressor
@@ -29,6 +24,7 @@ from ..losses import LogisticLoss, SoftmaxLoss
 from ..moments import PrivateMoments
 from ..sketch._additive import AdditiveSketch
 from ..sketch._base import BaseSketch
+from ._generators import calls_others, copied_with, require_no_generator
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class Trials:
     b: Any
     known: dict  # scores that need no training, by name: functions of outputs
     delta: float | None = None  # of the guarantee, where there is one
-    in_threads: bool = False  # processes would each have a copy of the generator of a function, and draw the same noise
+    in_threads: bool = True  # processes would each have a copy of a generator of others, and draw the same noise
 
 
 def _finite(output):
@@ -87,14 +83,26 @@ def _call_on_copies(release, row, n):
     return output.reshape(n, -1, 1)
 
 
-@singledispatch
 def trials_of(release, a, b, *, rows_are_trials=None, output=None):
-    """Prepare the trials of a release: any function of a data set; estimators are registered below."""
+    """Prepare the trials of a release, each of which has noise of its own."""
+    is_of_others = True
+    if isinstance(release, BaseEstimator):
+        parts = copied_with(release)
+        if not isinstance(release, BaseSketch):  # which is fitted once
+            require_no_generator(release, parts)
+        is_of_others = any(calls_others(part) for part in parts)
+    trials = _trials_of(release, a, b, rows_are_trials=rows_are_trials, output=output)
+    return replace(trials, in_threads=is_of_others)
+
+
+@singledispatch
+def _trials_of(release, a, b, *, rows_are_trials=None, output=None):
+    """Take any function of a data set; estimators are registered below."""
     if isinstance(release, type):
         raise TypeError(f"An audit needs an estimator, not its class: {release.__name__}().")
     if not callable(release):
         raise TypeError(f"An audit needs a function of a data set or an estimator, got {type(release).__name__}.")
-    return Trials(partial(_call_on_copies if rows_are_trials else _call, release), a, b, {}, in_threads=True)
+    return Trials(partial(_call_on_copies if rows_are_trials else _call, release), a, b, {})
 
 
 def _fit_and_take(estimator, output, data, n):
@@ -143,49 +151,6 @@ def _require_as_many_rows(estimator, a, b):
         )
 
 
-_ATOMIC = FunctionType, type, np.ufunc, weakref.ref, type(cache(print))  # which deep copies are
-
-
-class _Generators(pickle.Pickler):
-    """Finds the random generators that a deep copy of an object copies, at any depth."""
-
-    def __init__(self):
-        super().__init__(io.BytesIO())
-        self.found = []
-
-    def reducer_override(self, thing):
-        """Note a generator, and write nothing of it, nor of what is not copied."""
-        if thing is str:
-            return NotImplemented
-        modules = () if isinstance(thing, type) else {kind.__module__ for kind in type(thing).__mro__}
-        if any(module == "random" or module.startswith("numpy.random") for module in modules):
-            self.found.append(thing)
-        elif not isinstance(thing, _ATOMIC):
-            return NotImplemented
-        return str, ("",)
-
-
-def require_no_generator(estimator):
-    """Refuse a generator among the parameters of an estimator: clones copy it, and draw the same noise in each trial.
-
-    What scikit-learn and this library draw from one is public; but functions that their steps call are of others.
-    """
-    for part in [estimator, *filter(is_estimator, estimator.get_params().values())]:
-        is_known = type(part).__module__.partition(".")[0] in ("skdprp", "sklearn")
-        for name, value in part.get_params(deep=False).items():
-            if is_estimator(value) or (is_known and name not in ("func", "kw_args")):
-                continue
-            generators = _Generators()
-            with suppress(Exception):  # what cannot be pickled
-                generators.dump(value)
-            if generators.found:
-                raise ValueError(
-                    f"Each trial fits a clone of {type(part).__name__}, and {name} holds a random generator, of which "
-                    "each has a copy: all have one noise. Give a function that makes an estimator, fits it and returns "
-                    "what it released."
-                )
-
-
 def _released(estimator):
     """What a fit has released: sums of products or counts, or the weights of a linear model or of all layers."""
     if isinstance(estimator, PrivateMoments) and hasattr(estimator, "moments_"):
@@ -210,7 +175,7 @@ def _transformed(estimator, data):
     return clone(estimator).fit(*data).transform(data[0])
 
 
-@trials_of.register
+@_trials_of.register
 def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, output=None):
     """Fit a clone at each trial: weights if it has them, the transformed data otherwise."""
     a, b = _as_arguments(a), _as_arguments(b)
@@ -228,7 +193,7 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     return Trials(partial(_fit_and_take, estimator, output or _released), a, b, {}, delta)
 
 
-@trials_of.register
+@_trials_of.register
 def _of_classifier(estimator: PrivateClassifier, a, b, *, rows_are_trials=None, output=None):
     """Fit as the guarantee assumes: public labels, and as many places for rows as `a` has, of which `b` has one blank.
 
@@ -289,7 +254,7 @@ def _number_of_places(X, y=None, groups=None):
     return number_of_rows(X) if groups is None else persons_of(groups, number_of_rows(X)).number
 
 
-@trials_of.register
+@_trials_of.register
 def _of_moments(estimator: PrivateMoments, a, b, *, rows_are_trials=None, output=None):
     """Look at the moments, or the weights of a descent, with what is planned from the number of rows of `a`."""
     a, b = _as_arguments(a), _as_arguments(b)
@@ -308,7 +273,7 @@ def _of_moments(estimator: PrivateMoments, a, b, *, rows_are_trials=None, output
     return Trials(draw, a, b, known, fitted.delta_)
 
 
-@trials_of.register
+@_trials_of.register
 def _of_histograms(estimator: PrivateHistograms, a, b, *, rows_are_trials=None, output=None):
     """Look at the sums of counts themselves, with what is planned from the number of rows of `a`."""
     a, b = _as_arguments(a), _as_arguments(b)
@@ -323,7 +288,7 @@ def _of_histograms(estimator: PrivateHistograms, a, b, *, rows_are_trials=None, 
     return Trials(draw, a, b, known, fitted.delta_)
 
 
-@trials_of.register
+@_trials_of.register
 def _of_regressor(estimator: MIDPRegressor, a, b, *, rows_are_trials=None, output=None):
     """Audit at the delta for which the guarantee translates itself to differential privacy of one entry."""
     _require_one_width(labelled(a)[0], labelled(b)[0])
@@ -370,7 +335,7 @@ def _losses(outputs, X, y, classes):
     return total
 
 
-@trials_of.register
+@_trials_of.register
 def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None):
     """Release one row many times at once, or a whole data set again and again, with one public projection."""
     _require_one_width(_unlabelled(a), _unlabelled(b))
