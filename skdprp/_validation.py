@@ -555,15 +555,18 @@ def clip_rows(X, max_norm, *, copy=True, out=None):
     limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)
     if (norms <= limit).all():
         return X
-    X = _copied(X, out) if X is given else X
     is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
     if is_huge.any():
         with config_context(assume_finite=False):
             without_values(validation.assert_all_finite, X, input_name="X")
+        X = _copied(X, out) if X is given else X
         # Exact but for numbers near 0; the other factor is then a normal number, with all its digits.
         scale_rows(X, np.where(is_huge, 2.0**-600, 1.0))
         norms = extmath.row_norms(X)
-    scale_rows(X, limit / np.where(is_huge, norms, np.maximum(norms, limit)))
+    factors = limit / np.where(is_huge, norms, np.maximum(norms, limit))
+    if X is given:  # in one pass
+        return np.multiply(X, factors[:, None], out=None if out is None else out[: len(X)])
+    scale_rows(X, factors)
     return X
 
 
