@@ -7,7 +7,6 @@ from dataclasses import replace
 from .._validation import is_estimator
 from ..guarantee import (
     DISJOINT,
-    FIXED_BEFORE,
     ROWS_ARE_READ_ALONE,
     TYPES_ARE_PUBLIC,
     PrivacyGuarantee,
@@ -244,16 +243,14 @@ def _report(estimator, as_known, *, ledger=None, is_plan=False):
         try:
             charges = [charge for group in part.charges for charge in group]
             given = " and ".join(dict.fromkeys(charge.given for charge in charges if charge.given))
-            # A plan fixes all parameters, but those of what is frozen were fixed before it.
-            is_fixed = is_plan and FIXED_BEFORE not in part.assumed
-            total = composed(charges) if is_fixed else compose(*charges)
+            # A plan fixes all parameters, unless what is frozen was released before it.
+            total = composed(charges) if is_plan and not part.frozen else compose(*charges)
             private = replace(total, per=None, given=given)  # all releases are of the same labels
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None:
         of_all = (TYPES_ARE_PUBLIC, ROWS_ARE_READ_ALONE)  # which estimators of others may leave unsaid
-        assumed = [text for text in part.assumed if text != FIXED_BEFORE]  # which the total has where it needs it
-        assumptions = dict.fromkeys([*private.assumptions, *of_all, *assumed, *as_known])
+        assumptions = dict.fromkeys([*private.assumptions, *of_all, *part.assumed, *as_known])
         private = replace(private, assumptions=tuple(assumptions))
     counted = INFERRED
     if ledger is not None:

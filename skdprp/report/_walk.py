@@ -36,7 +36,6 @@ from .._calibration import is_as_stated
 from .._label import RELEASED_AT
 from .._lazy import SAME_ORDER, output_container
 from ..guarantee import (
-    FIXED_BEFORE,
     LABELS_ARE_PUBLIC,
     ROWS_ARE_READ_ALONE,
     TYPES_ARE_PUBLIC,
@@ -210,6 +209,7 @@ class Part:
     flow: Flow = field(default_factory=Flow)
     is_known: bool = True
     assumed: tuple[str, ...] = ()  # of steps that see only what was released
+    frozen: bool = False  # some of it was released before, and the parameters of the rest may follow from that
 
     @property
     def sketches(self):
@@ -224,6 +224,7 @@ class Part:
             other.flow,
             self.is_known and other.is_known,
             self.assumed + other.assumed,
+            self.frozen or other.frozen,
         )
 
 
@@ -251,8 +252,7 @@ def walk(estimator, name, flow, *, passes_on=False):
 def _of_estimator(estimator, name, flow, *, passes_on):
     if type(estimator) is FrozenEstimator:
         part = _of_frozen(estimator, name, flow)
-        # What it released could be looked at before the parameters of the others were chosen.
-        return replace(part, assumed=(*part.assumed, *(FIXED_BEFORE,) * bool(part.charges)))
+        return replace(part, frozen=bool(part.charges))
     if type(estimator) is Pipeline:
         return _of_pipeline(estimator, name, flow, passes_on=passes_on)
     name = name or type(estimator).__name__.lower()
@@ -580,7 +580,7 @@ def _of_search(search, name, flow):
         head, lines, charges = replace(head, remark=str(reason)), (), ()
         reasons, is_known = (f"{name}: {reason}", *refit.not_covered), False
     uncovered = (*reasons, f"{name}: {scores}")
-    return Part((head, *lines), charges, uncovered, Flow(learned=name), is_known, refit.assumed)
+    return Part((head, *lines), charges, uncovered, Flow(learned=name), is_known, refit.assumed, refit.frozen)
 
 
 def of_cross_validation(results):
