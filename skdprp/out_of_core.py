@@ -9,6 +9,7 @@ from itertools import count
 from uuid import uuid4
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed
 
 from ._validation import has_rows
@@ -152,7 +153,7 @@ def _transform(sketch, chunk, rows):
         with Rows(rows, are_all=True):
             output = sketch.transform(chunk)
         # Of others it may be a view of an array that is filled again.
-        return output if _is_sketch(sketch) else np.array(output)
+        return output if _is_sketch(sketch) else np.array(output.toarray() if sp.issparse(output) else output)
     except Exception as error:  # raised here, it would overtake chunks before it that have been released
         return error
 

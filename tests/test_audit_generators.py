@@ -2,13 +2,15 @@
 
 import functools
 import os
+from collections import OrderedDict
 from copy import deepcopy
 from functools import partial
+from random import SystemRandom
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
@@ -20,8 +22,9 @@ from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils import Bunch
 
-from skdprp import DPMoments, DPRidge, DPSearchCV, audit_epsilon
+from skdprp import DPMoments, DPRidge, DPSearchCV, DPSignRP, audit_epsilon
 from skdprp.testing import _private_checks
 
 
@@ -112,8 +115,42 @@ class CopiesItself(HasNoParameters, BaseEstimator):
         return deepcopy(self)
 
 
+class MakesItInFit(TransformerMixin, BaseEstimator):
+    """Its generator is made by a fit, and no clone has it; a deep copy has."""
+
+    def fit(self, X, y=None):
+        """Make it."""
+        self.rng_ = np.random.default_rng()
+        return self
+
+    def transform(self, X):
+        """Add noise."""
+        return X + self.rng_.laplace()
+
+
+class MakesItInInit(BaseEstimator):
+    """Each clone has a new generator, of the same state if it is seeded."""
+
+    def __init__(self, seed=None):
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+
+    def fit(self, X, y=None):
+        """Release a number."""
+        self.coef_, self.intercept_ = np.array([[X[0, 0] + self.rng.laplace()]]), np.zeros(1)
+        return self
+
+
+def predict_with(X, model):
+    return model.transform(X)
+
+
 RNG = np.random.default_rng(0)
 NOISY = partial(halved_with_noise, rng=RNG)
+FITTED = MakesItInFit().fit(np.zeros((4, 1)))
+FROZEN = FrozenEstimator(FITTED)
+IN_A_FIELD = np.zeros(2, dtype=[("size", float), ("held", object)])
+IN_A_FIELD["held"] = RNG
 GRID = {"rng": [[NOISY]]}
 
 
@@ -123,6 +160,14 @@ GRID = {"rng": [[NOISY]]}
         SelectKBest(NOISY, k=1),
         FunctionTransformer(inverse_func=NOISY),
         FunctionTransformer(kw_args={"held": np.array([None, RNG], dtype=object)}),
+        FunctionTransformer(kw_args={"held": IN_A_FIELD}),
+        FunctionTransformer(kw_args={"held": OrderedDict(model=FITTED)}),
+        FunctionTransformer(kw_args={"held": Bunch(random_state=RNG)}),
+        FunctionTransformer(kw_args={"held": (np.array([RNG]),)}),
+        FunctionTransformer(FITTED.transform),
+        FunctionTransformer(FROZEN.transform),
+        FunctionTransformer(partial(predict_with, model=FROZEN)),
+        MakesItInInit(seed=1),
         FunctionTransformer(stats.laplace(scale=1.0).rvs),
         FunctionTransformer(np.random.permutation),
         TransformedTargetRegressor(func=np.negative, inverse_func=HasNoParameters(RNG).transform),
@@ -167,8 +212,41 @@ C_BETWEEN = {"C": stats.loguniform(0.1, 1)}
         ),
         make_pipeline(FrozenEstimator(MLPClassifier(max_iter=1, random_state=STATE).fit(X, Y))),
         make_pipeline(FunctionTransformer(np.exp), PCA(1)),
+        make_pipeline(FunctionTransformer(stats.norm.cdf), FROZEN, FITTED),
+        FunctionTransformer(predict_with, kw_args={"model": FROZEN}),  # which clones share
+        FunctionTransformer(kw_args={"held": SystemRandom}),
+        MakesItInInit(),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_what_is_drawn_in_public_is_allowed(estimator):
     audit_epsilon(estimator, (X, Y), (X, Y), n_trials=8, output=lambda fitted: 0.0)
+
+
+class OfNoiseOfItsOwn(DPSignRP):
+    """Counts its releases, and holds a generator or none."""
+
+    calls = 0
+
+    def __init__(self, *, delta=1e-3, epsilon=1.0, min_norm=1.0, output="sign", random_state=None, generator=None):
+        known = {"delta": delta, "epsilon": epsilon, "min_norm": min_norm, "output": output}
+        super().__init__(1, method="rr", projection="gaussian", max_change=2.0, random_state=random_state, **known)
+        self.generator = generator
+
+    def transform(self, X):
+        """Release the signs of rows."""
+        OfNoiseOfItsOwn.calls += 1
+        return super().transform(X)
+
+
+def test_one_release_is_one_trial_where_the_projection_is_drawn_anew():
+    """Each trial looked at two, and an epsilon of 1.8 was shown of one sign that is 1-DP."""
+    a, b = np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]])
+    before = OfNoiseOfItsOwn.calls
+    audit_epsilon(OfNoiseOfItsOwn(), a, b, n_trials=8)
+    assert OfNoiseOfItsOwn.calls - before == 16
+    sketch = DPSignRP(1, delta=1e-3, max_change=2.0, min_norm=1.0, method="rr", projection="gaussian")
+    result = audit_epsilon(sketch, a, b, n_trials=4000, confidence=1 - 1e-10)
+    assert result.epsilon > 0.5 and not result.exceeds(clone(sketch).fit(a).guarantee_)
+    with pytest.raises(ValueError, match="holds a random generator"):  # each trial clones it
+        audit_epsilon(OfNoiseOfItsOwn(generator=RNG), a, b)

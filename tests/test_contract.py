@@ -929,6 +929,22 @@ def test_whole_numbers_of_any_size_may_be_parameters():
     dict(_private_checks(Keyed()))["types_of_parameters_are_irrelevant"]()
 
 
+class MarksItsGuarantee(Noisy):
+    """States after each transform what its mechanism states then, which seeded noise marks."""
+
+    def transform(self, X):
+        released = super().transform(X)
+        self.guarantee_ = self.mechanism_.guarantee_
+        return released
+
+
+def test_who_marks_seeded_noise_states_nothing_new_after_a_fit_that_failed():
+    """The check itself drew seeded noise from what it held on to."""
+    checks = dict(_private_checks(MarksItsGuarantee()))
+    for name in ("failed_fits_release_nothing", "seeded_noise_is_marked"):
+        checks[name]()
+
+
 def test_no_class_is_changed_while_it_is_checked():
     """Releases were counted by a method that took the place of that of all estimators of the class, in all threads."""
     methods = set()

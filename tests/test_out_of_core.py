@@ -555,3 +555,10 @@ def test_what_a_transformer_returns_is_not_the_buffer_that_is_filled_again():
     for wrap in (np.asarray, partial(pd.DataFrame, copy=False)):
         released = transform_chunks(FunctionTransformer().fit(buffer), map(wrap, _filled()))
         assert released.ravel().tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_sparse_rows_of_other_transformers_become_dense():
+    """They had no dimension, once they were made arrays."""
+    rows = np.eye(4)
+    encoder = FunctionTransformer(sp.csr_array, accept_sparse=True).fit(rows)
+    assert np.array_equal(transform_chunks(encoder, [rows[:3], rows[3:]]), rows)

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import dask.array
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.feature_selection import SelectKBest, VarianceThreshold
+from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
@@ -308,3 +309,33 @@ def test_plans_in_threads_leave_warnings_and_prints_as_they_were():
         plans = [pool.submit(privacy_report, make_pipeline(DPPCA(2), AMPClassifier()), X, y) for _ in range(12)]
     assert len({plan.result().total.epsilon for plan in plans}) == 1
     assert (list(warnings.filters), sys.stdout) == before
+
+
+KNOWN = AMPClassifier(delta=1e-5, classes=[0, 1])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StackingClassifier([("private", KNOWN)], final_estimator=KNOWN, cv=3),
+        RFE(KNOWN),
+        SelectFromModel(KNOWN),
+        make_pipeline(SelectKBest(k=2), KNOWN),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_plans_say_which_step_needs_labels_first(model):
+    """They said that X could not be read, or that y was not passed."""
+    X, y = np.random.default_rng(0).normal(size=(120, 4)), np.arange(120) % 2
+    for plan in (privacy_report, partial(set_budget, epsilon=1.0)):
+        with pytest.raises(ValueError, match="learns from labels before the last step"):
+            plan(model, X, y)
+
+
+def test_what_is_frozen_is_planned_alone_as_in_a_pipeline():
+    X, y = np.random.default_rng(0).normal(size=(120, 4)), np.arange(120) % 2
+    frozen = FrozenEstimator(clone(KNOWN).fit(X, y))
+    totals = [privacy_report(model, X, y).total for model in (frozen, make_pipeline(frozen))]
+    assert totals[0] == totals[1] and totals[0].epsilon == 1.0
+    with pytest.raises(NotFittedError):
+        privacy_report(FrozenEstimator(KNOWN), X, y)

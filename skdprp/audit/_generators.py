@@ -1,79 +1,81 @@
-"""Find the random generators that clones of an estimator would copy: all of them would draw the same noise."""
+"""Find the random generators that clones of an estimator hold: copies of one would draw the same noise."""
 
 import gc
-import weakref
+import pickle
 from collections.abc import Mapping
-from functools import cache
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.frozen import FrozenEstimator
+from sklearn.base import clone
 
 from .._validation import is_estimator
 
-# Functions, and what else a copy shares with what it is made of.
-_SHARED = FunctionType, BuiltinFunctionType, type(cache(print)), type, ModuleType, weakref.ref, FrozenEstimator
+_SHARED = FunctionType, BuiltinFunctionType, ModuleType, type  # by an object and its copies
+_CONTAINERS = np.ndarray, dict, tuple  # which are not tracked where they seem to hold numbers and texts only
 
 
-def copied_with(estimator):
-    """List an estimator, and all that its clones copy, at any depth, but for what they draw from in public."""
-    found, left = {}, [estimator]
+def require_noise_of_its_own(estimator):
+    """Refuse an estimator of which two clones hold generators in one state, and would draw the same noise."""
+    one, other = (reachable(clone(estimator)) for _ in range(2))
+    shared = {id(part) for part in one} & {id(part) for part in other}
+    states = [
+        {(type(part).__name__, pickle.dumps(part)) for part in parts if id(part) not in shared and _is_generator(part)}
+        for parts in (one, other)
+    ]
+    if common := set.intersection(*states):
+        kind, _ = min(common)
+        raise ValueError(
+            f"Each trial fits a clone of {type(estimator).__name__}, which holds a random generator ({kind}), of which "
+            "each has a copy: all have one noise. Give a function that makes an estimator, fits it and returns what it "
+            "released."
+        )
+
+
+def calls_others(estimator):
+    """Whether an estimator calls code of other packages, which may draw from a generator of its module."""
+    parts = (part for part in reachable(clone(estimator)) if not isinstance(part, type))
+    return any((callable(part) or is_estimator(part)) and _package(part) != "skdprp" for part in parts)
+
+
+def reachable(thing):
+    """List a thing and all that it holds, at any depth, but numbers, texts, and what it draws from in public."""
+    found, left = {}, [thing]
     while left:
-        thing = left.pop()
-        if id(thing) not in found:
-            found[id(thing)] = thing  # which keeps it, and no other gets its id
-            left += _parts(thing)
+        one = left.pop()
+        if id(one) not in found:
+            found[id(one)] = one  # which keeps it, and no other gets its id
+            left += (part for part in _parts(one) if gc.is_tracked(part) or isinstance(part, _CONTAINERS))
     return list(found.values())
 
 
 def _parts(thing):
-    """What is copied where a thing is: the parameters of an estimator, and all that others refer to."""
     if isinstance(thing, _SHARED):
         return []
-    is_public = _is_of(("skdprp", "sklearn"), thing)
-    public = getattr(thing, "random_state", None) if is_public else None
-    usual_clone = BaseEstimator.__sklearn_clone__
-    if is_estimator(thing) and getattr(type(thing), "__sklearn_clone__", usual_clone) is usual_clone:
-        parameters = thing.get_params(deep=False)
-        if is_public:
-            parameters |= {"param_distributions": _lists(parameters.get("param_distributions", {}))}
-        parts = parameters.values()
-    else:
-        own = getattr(thing, "__dict__", {})
-        parts = [*own.values(), *(part for part in gc.get_referents(thing) if part is not own)]
-        if isinstance(thing, np.ndarray) and thing.dtype == object:
-            parts += thing.ravel().tolist()
-    return [part for part in parts if part is not public]
+    if isinstance(thing, MethodType) and _package(thing.__self__) == "scipy" and thing.__name__ != "rvs":
+        return []  # such as the density of a distribution, which draws nothing
+    if isinstance(thing, np.ndarray):
+        return thing.ravel().tolist() if thing.dtype.hasobject else []
+    own = getattr(thing, "__dict__", {})
+    if not own or _package(thing) not in ("skdprp", "sklearn"):
+        return gc.get_referents(thing)
+    # What these draw from `random_state`, and a search from distributions by it, is public.
+    parts = {name: part for name, part in own.items() if name.strip("_") != "random_state"}
+    spaces = parts.pop("param_distributions", [])
+    values = [space.values() if isinstance(space, Mapping) else [space] for space in _listed(spaces)]
+    return [*parts.values(), *(value for some in values for value in some if not hasattr(value, "rvs"))]
 
 
-def _lists(param_distributions):
-    """List candidates, without the distributions, which a search draws from by its `random_state`."""
-    spaces = [param_distributions] if isinstance(param_distributions, Mapping) else param_distributions
-    return [values for space in spaces for values in space.values() if not hasattr(values, "rvs")]
+def _listed(spaces):
+    return spaces if isinstance(spaces, list | tuple) else [spaces]
 
 
-def require_no_generator(estimator, parts):
-    """Refuse an estimator of which some part is a random generator."""
-    if generators := [type(part).__name__ for part in parts if _is_generator(part)]:
-        raise ValueError(
-            f"Each trial fits a clone of {type(estimator).__name__}, which holds a random generator ({generators[0]}), "
-            "of which each has a copy: all have one noise. Give a function that makes an estimator, fits it and "
-            "returns what it released."
-        )
+def _package(thing):
+    """Name of the package of a function, or else of the class of a thing."""
+    home = thing if isinstance(thing, FunctionType) else type(thing)
+    return (home.__module__ or "").partition(".")[0]
 
 
 def _is_generator(thing):
-    return any(f"{kind.__module__}.".startswith(("random.", "numpy.random.")) for kind in type(thing).__mro__)
-
-
-def calls_others(part):
-    """Whether code of other packages is called, which may draw from a generator of its module."""
-    is_called = is_estimator(part) or (callable(part) and not isinstance(part, type))
-    return is_called and not _is_of(("skdprp",), part)
-
-
-def _is_of(packages, thing):
-    """Whether a function, or else the class of a thing, belongs to some packages."""
-    home = thing if isinstance(thing, FunctionType) else type(thing)
-    return (home.__module__ or "").partition(".")[0] in packages
+    kinds = [f"{kind.__module__}.{kind.__name__}" for kind in type(thing).__mro__]
+    draws_from_the_kernel = "random.SystemRandom" in kinds
+    return any(kind.startswith(("random.", "numpy.random.")) for kind in kinds) and not draws_from_the_kernel

@@ -24,7 +24,7 @@ from ..losses import LogisticLoss, SoftmaxLoss
 from ..moments import PrivateMoments
 from ..sketch._additive import AdditiveSketch
 from ..sketch._base import BaseSketch
-from ._generators import calls_others, copied_with, require_no_generator
+from ._generators import calls_others, require_noise_of_its_own
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,12 @@ def _call_on_copies(release, row, n):
 
 def trials_of(release, a, b, *, rows_are_trials=None, output=None):
     """Prepare the trials of a release, each of which has noise of its own."""
-    is_of_others = True
-    if isinstance(release, BaseEstimator):
-        parts = copied_with(release)
-        if not isinstance(release, BaseSketch):  # which is fitted once
-            require_no_generator(release, parts)
-        is_of_others = any(calls_others(part) for part in parts)
+    is_estimator = isinstance(release, BaseEstimator)
+    is_fitted_once = isinstance(release, BaseSketch) and getattr(release, "min_norm", None) is None
+    if is_estimator and not is_fitted_once:
+        require_noise_of_its_own(release)
     trials = _trials_of(release, a, b, rows_are_trials=rows_are_trials, output=output)
-    return replace(trials, in_threads=is_of_others)
+    return replace(trials, in_threads=not is_estimator or calls_others(release))
 
 
 @singledispatch
@@ -368,7 +366,8 @@ def _signs_of_drawn_projection(estimator, a, b, data):
     """Draw a projection and release; signs are compared with those that the projections of a and b have."""
     estimator = clone(estimator).fit(data)
     truth = [np.sign(estimator.projection_.project(_dense(X))) for X in (a, b)]
-    return np.vstack([estimator.transform(data) * signs for signs in truth])
+    released = estimator.transform(data)  # one release
+    return np.vstack([released * signs for signs in truth])
 
 
 def _log_ratio(estimator, a, b):

@@ -272,7 +272,7 @@ def _pass_steps(model, path, facts, *, is_released=False):
     elif hasattr(model, "transform") or (is_private(model) and get_tags(model).input_tags.categorical):
         _refuse_searches(model, is_released)
         if not is_released or is_private(model):
-            model.fit(facts.head) if is_private(model) else without_values(model.fit, facts.head)
+            model.fit(facts.head) if is_private(model) else _fit(model, facts.head, "X")
             yield from _of_fitted(model, path, facts)
     elif is_private(model):
         rows = validate_array(facts.head, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan")
@@ -298,9 +298,24 @@ def fit_transform(step, X, name=_SAMPLE):
         return X
     if is_of_library(step) or type(step) in PUBLIC:
         return step.fit(X).transform(X)
-    if get_tags(step).target_tags.required:
-        raise ValueError(_NEEDS_LABELS.format(type(step).__name__))
-    return without_values(lambda: step.fit(X).transform(X), name=name.format(type(step).__name__))
+    name = name.format(type(step).__name__)
+    return without_values(_fit(step, X, name).transform, X, name=name)
+
+
+def _fit(step, X, name):
+    """Fit a step of another library to a few rows, without labels; say so if it takes them with labels only."""
+    try:
+        return without_values(step.fit, X, *(None,) * (type(step) is FrozenEstimator), name=name)
+    except (TypeError, ValueError):
+        try:
+            clone(step).fit(X, np.arange(number_of_rows(X)) % 2)
+        except Exception:
+            is_for_labels = get_tags(step).target_tags.required
+        else:
+            is_for_labels = True
+        if not is_for_labels:
+            raise
+    raise ValueError(_NEEDS_LABELS.format(type(step).__name__))
 
 
 def _of_fitted(step, path, facts):

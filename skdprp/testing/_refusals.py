@@ -109,7 +109,8 @@ def _failed_fits_release_nothing(case):
             return f"states another guarantee after a fit that failed on {name}: state it last, when all is released."
         if case.at_transform:
             after = []  # nothing, if the transform raises
-            error = error_of(lambda fitted=fitted, after=after: after.append(case.tape(fitted)))
+            # Of a copy: a transform with seeded noise may mark the guarantee.
+            error = error_of(lambda fitted=fitted, after=after: after.append(case.tape(copy.deepcopy(fitted))))
             is_taped = error is None and None not in (held[2], *after)
             if is_taped and [scale for _, scale, _ in after[0]] != [scale for _, scale, _ in held[2]]:
                 return (
