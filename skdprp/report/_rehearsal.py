@@ -303,19 +303,31 @@ def fit_transform(step, X, name=_SAMPLE):
 
 
 def _fit(step, X, name):
-    """Fit a step of another library to a few rows, without labels; say so if it takes them with labels only."""
+    """Fit a step of another library to a few rows, without labels; say so if it needs some."""
+    if type(step) is FrozenEstimator:
+        return without_values(step.fit, X, None, name=name)
+    if get_tags(step).target_tags.required:
+        raise ValueError(_NEEDS_LABELS.format(type(step).__name__))
     try:
-        return without_values(step.fit, X, *(None,) * (type(step) is FrozenEstimator), name=name)
+        return without_values(step.fit, X, name=name)
     except (TypeError, ValueError):
-        try:
-            clone(step).fit(X, np.arange(number_of_rows(X)) % 2)
-        except Exception:
-            is_for_labels = get_tags(step).target_tags.required
-        else:
-            is_for_labels = True
-        if not is_for_labels:
+        if not _lacks_labels(step, X):
             raise
     raise ValueError(_NEEDS_LABELS.format(type(step).__name__))
+
+
+def _lacks_labels(step, X):
+    """Whether a step that could not be fitted needs labels, which not all say by their tags."""
+    parts = list(own_parts(step))
+    if any(get_tags(part).target_tags.required for part in parts):
+        return True
+    if any(map(is_private, parts)):
+        return False
+    try:
+        clone(step).fit(X, np.arange(number_of_rows(X)) % 2)
+    except Exception:
+        return False
+    return True
 
 
 def _of_fitted(step, path, facts):
