@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from many_fits import release_alone
 from scipy import stats
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -47,7 +47,7 @@ from skdprp.audit import AuditResult, _epsilon
 from skdprp.audit._result import clopper_pearson, epsilon_bound
 from skdprp.audit._trials import trials_of
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from skdprp.mechanisms import published_product_noise_scale
+from skdprp.mechanisms import add_laplace, published_product_noise_scale
 from skdprp.testing import reproducible_noise
 from skdprp.testing._audits import _audits
 from skdprp.testing._case import Case
@@ -378,6 +378,58 @@ def test_output_of_an_estimator_can_be_chosen():
     assert audit_epsilon(sketch, a[0], b[0], n_trials=40, output=lambda sketches: sketches[:, :1]).n_tested == 20
 
 
+@pytest.mark.parametrize("output", [lambda S: S @ S.T, lambda S: np.cumsum(S, axis=0), lambda S: S.mean(axis=0)])
+def test_what_is_kept_of_a_row_is_of_this_row_alone(output):
+    """Functions of all releases of a row at once were called with a hundred, and true guarantees were refuted."""
+    sketch = DPOPORP(4, noise="laplace", random_state=0).fit(np.zeros((1, 8)))
+    one, other = worst_neighbours(sketch, None)
+    result = audit_epsilon(sketch, np.zeros_like(one), one - other, n_trials=3200, confidence=SURE, output=output)
+    assert not result.exceeds(sketch.guarantee_)
+
+
+def test_scores_of_all_outputs_together_are_refused():
+    """All outputs of a call are of one side: their mean was counted as so many independent chances."""
+
+    def together(outputs):
+        return np.full(len(outputs), outputs.mean())
+
+    options = {"n_trials": 400, "distinguishers": {"together": together}}
+    with pytest.raises(ValueError, match="must depend on its own output only"):
+        audit_epsilon(noisy_pair(), 0.0, 1.0, **options)
+    with pytest.raises(ValueError, match="must depend on its own output only"):
+        audit_epsilon(noisy_pair(), 0.0, 1.0, n_trials=400, log_ratio=together)
+
+
+class AddsInPlace(TransformerMixin, BaseEstimator):
+    """Adds noise to the rows that it is given, as estimators of scikit-learn may with copy=False."""
+
+    def fit(self, X, y=None):
+        """Learn nothing."""
+        return self
+
+    def transform(self, X):
+        """Release the rows."""
+        X += add_laplace(np.zeros_like(X), scale=1.0)
+        return X
+
+
+@pytest.mark.parametrize("release", [AddsInPlace(), AddsInPlace().transform], ids=["estimator", "function"])
+def test_each_trial_has_the_rows_as_they_were_given(release, seeded):
+    """A release that writes into its rows walked at random, and what is 1-DP was refuted, or the rows were lost."""
+    a, b = np.zeros((1, 1)), np.ones((1, 1))
+    result = audit_epsilon(release, a, b, n_trials=2000, confidence=SURE)
+    assert 0.3 < result.epsilon <= 1.0 and not a.any() and b.all()
+
+
+def test_projections_are_drawn_by_the_kernel(monkeypatch):
+    """Forked processes shared the draws of numpy's generator, and looked at one projection as if it were several."""
+    drawn, fit = [], DPSignRP.fit
+    monkeypatch.setattr(DPSignRP, "fit", lambda self, X: drawn.append(self.random_state) or fit(self, X))
+    sketch = DPSignRP(1, delta=1e-3, max_change=2.0, min_norm=1.0, method="rr", projection="gaussian")
+    audit_epsilon(sketch, np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0]]), n_trials=8)
+    assert len(drawn) == 16 and len(set(drawn)) > 1 and all(isinstance(seed, int) for seed in drawn)
+
+
 def test_any_estimator_can_be_audited():
     """An estimator of others releases its weights, or what it transforms: without noise, it is found out."""
     X, y = load_iris(return_X_y=True)
@@ -444,6 +496,8 @@ def test_progress_is_printed(capsys):
     [
         (3, {}, TypeError, "function of a data set or an estimator"),
         (noisy_pair(), {"n_trials": 7}, ValueError, "at least 8"),
+        (noisy_pair(), {"distinguishers": []}, ValueError, "There is no distinguisher"),
+        (noisy_pair(), {"output": np.abs}, TypeError, "`output` is for estimators"),
         (noisy_pair(), {"confidence": 1.0}, ValueError, "between 0 and 1"),
         (noisy_pair(), {"delta": 1.0}, ValueError, "below 1"),
         (lambda x: np.nan, {}, ValueError, "finite"),

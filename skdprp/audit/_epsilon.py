@@ -13,6 +13,7 @@ from ._trials import join, trials_of
 
 _CHUNKS = 32  # of the trials: enough for any number of jobs, and few enough to be worth their start
 _TIE = 1e-9  # less than any bound that counts
+_TRIED_ALONE = 4  # outputs, whose scores must be what they are among others
 _TAIL = np.geomspace(1e-6, 0.5, 60)
 _QUANTILES = np.unique(np.concatenate([np.linspace(0, 1, 201), _TAIL, 1 - _TAIL]))
 
@@ -63,12 +64,14 @@ def audit_epsilon(
         is 5.3 for 2000 trials.
     distinguishers : "auto", list of str, or dict of str to callable, default="auto"
         The attacks to choose from: all that apply; some of them by name; or your own scores, functions from outputs, an
-        array of shape (n, n_values), to n numbers, larger for what looks more like an output of `b`.
+        array of shape (n, n_values), to n numbers, larger for what looks more like an output of `b`. Each number
+        depends on its own output only.
     log_ratio : callable or None, default=None
         Logarithm of the likelihood ratio of `b` to `a`, a score as above, where it is known: it joins the battery as
         "likelihood". Known by default for sketches with Gaussian or Laplace noise.
     output : callable or None, default=None
-        What of a fitted estimator is released, or what of the transformed data is kept. None is all of it.
+        What of a fitted estimator is released, or what of the transformed data is kept: of the sketch of a single row,
+        a table with this one row. None is all of it.
     rows_are_trials : bool or None, default=None
         Whether `a` and `b` are single rows of which `release` takes many copies in one call, each row of the result
         being a trial of its own. None does so for sketches of single rows.
@@ -88,9 +91,9 @@ def audit_epsilon(
     ------
     ValueError
         If there are fewer than 8 trials, the confidence is not in (0, 1), delta is not in [0, 1), a distinguisher is
-        unknown or does not return one number for each output, outputs are not finite numbers of one shape, or an
-        estimator is given data sets of different widths. If one whose fits cannot be planned for the number of rows of
-        `a`, as a pipeline, is given different numbers of rows.
+        unknown or does not return one number for each output, by this output alone, outputs are not finite numbers of
+        one shape, or an estimator is given data sets of different widths. If one whose fits cannot be planned for the
+        number of rows of `a`, as a pipeline, is given different numbers of rows.
     TypeError
         If `release` can neither be called nor fitted, or it is not known what of it is released; or if `a` or `b` have
         labels and should not, or should and do not.
@@ -106,8 +109,8 @@ def audit_epsilon(
     the event S. On the others, of n outputs each, S is fixed, and the Clopper-Pearson bounds p on P_b(S) from below and
     q on P_a(S) from above each fail with probability at most ``(1 - confidence) / 2``. Then
     ``max(log((p - delta) / q), log((1 - q - delta) / (1 - p)))`` is a lower bound with the stated confidence, whatever
-    the release and the distinguishers are; the second term takes the complement of S. The roles of a and b are
-    exchanged when that proved more on the quarter that chose.
+    the release is and however outputs are scored, one by one; the second term takes the complement of S. The roles of
+    a and b are exchanged when that proved more on the quarter that chose.
 
     A bound below the guarantee proves nothing: the attacks may be bad, or the trials too few. Where delta is small,
     even noise of half the scale shows little of itself at that delta. Audit at a larger one that is guaranteed
@@ -141,6 +144,8 @@ def audits_of(trials, deltas, confidence, n_trials, distinguishers, log_ratio=No
     """Audit at some deltas by the same outputs, with an event for each; None is the delta of the trials."""
     for delta in deltas:
         _check(delta, confidence, n_trials)
+    if not distinguishers and (log_ratio is None or not isinstance(distinguishers, Mapping)):
+        raise ValueError("There is no distinguisher: name one, or leave distinguishers='auto'.")
     outputs = _draw(trials, n_trials, n_jobs, verbose)
     known, learners = _distinguishers(distinguishers, log_ratio, trials.known, outputs.shape[2:])
     train, choose, test = _split(outputs, trains=bool(learners))
@@ -222,9 +227,16 @@ def _of_flat(score):
     """Make a score of arrays of shape (n, n_values) one of arrays of shape (n, rows, columns)."""
 
     def _score(outputs):
-        scores = np.asarray(score(outputs.reshape(len(outputs), -1)), dtype=np.float64)
-        if scores.shape != (len(outputs),):
+        flat = outputs.reshape(len(outputs), -1)
+        scores = np.asarray(score(flat), dtype=np.float64)
+        if scores.shape != (len(flat),):
             raise ValueError(f"A score must return one number for each output, got shape {scores.shape}.")
+        # All of a call are outputs of one side: a mean of them, say, would count a chance once for each.
+        some = np.linspace(0, len(flat) - 1, _TRIED_ALONE).astype(int)
+        alone = np.array([np.asarray(score(flat[[i]]), dtype=np.float64)[0] for i in some])
+        rounding = 1e-9 * np.abs(scores[np.isfinite(scores)]).max(initial=0)
+        if not np.allclose(alone, scores[some], rtol=1e-6, atol=rounding, equal_nan=True):
+            raise ValueError("A score must depend on its own output only: alone, some outputs have other scores.")
         return scores
 
     return _score

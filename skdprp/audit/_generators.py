@@ -18,10 +18,7 @@ def require_noise_of_its_own(estimator):
     """Refuse an estimator of which two clones hold generators in one state, and would draw the same noise."""
     one, other = (reachable(clone(estimator)) for _ in range(2))
     shared = {id(part) for part in one} & {id(part) for part in other}
-    states = [
-        {(type(part).__name__, pickle.dumps(part)) for part in parts if id(part) not in shared and _is_generator(part)}
-        for parts in (one, other)
-    ]
+    states = [set(filter(None, (_state(part) for part in parts if id(part) not in shared))) for parts in (one, other)]
     if common := set.intersection(*states):
         kind, _ = min(common)
         raise ValueError(
@@ -75,7 +72,13 @@ def _package(thing):
     return (home.__module__ or "").partition(".")[0]
 
 
-def _is_generator(thing):
-    kinds = [f"{kind.__module__}.{kind.__name__}" for kind in type(thing).__mro__]
-    draws_from_the_kernel = "random.SystemRandom" in kinds
-    return any(kind.startswith(("random.", "numpy.random.")) for kind in kinds) and not draws_from_the_kernel
+def _state(thing):
+    """Name and state of what random numbers are drawn from, None of anything else."""
+    kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in type(thing).__mro__}
+    if "random.Random" in kinds and "random.SystemRandom" not in kinds:
+        state = kinds["random.Random"].getstate(thing)
+    elif kinds.keys() & {"numpy.random.bit_generator.BitGenerator", "numpy.random.bit_generator.SeedSequence"}:
+        state = thing.state  # of which generators of numpy hold one
+    else:
+        return None
+    return type(thing).__name__, pickle.dumps(state)

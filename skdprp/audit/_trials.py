@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from numbers import Integral
@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._noise import random_bytes
 from .._persons import persons_of
 from .._recording import open_journals
 from .._validation import number_of_rows, without_values
@@ -66,21 +67,30 @@ def join(parts):
 
 
 def _call(release, data, n):
-    return join([as_table(release(data))[None] for _ in range(n)])
+    return join([as_table(release(_copied(data)))[None] for _ in range(n)])
 
 
-def _call_on_copies(release, row, n):
-    """Release many copies of a row at once: each row of the output is a trial."""
+def _copied(data):
+    """Copy what a release may write into, as scikit-learn does with copy=False: the next one gets the same rows."""
+    if isinstance(data, tuple):
+        return tuple(map(_copied, data))
+    return deepcopy(data) if isinstance(data, np.ndarray | list) or sp.issparse(data) or hasattr(data, "iloc") else data
+
+
+def _call_on_copies(release, row, n, output=None):
+    """Release many copies of a row at once: each row of the output is a trial, of which `output` keeps something."""
     if n > 1 and open_journals():  # which count calls: each release of the row is one
-        return np.concatenate([_call_on_copies(release, row, 1) for _ in range(n)])
+        return np.concatenate([_call_on_copies(release, row, 1, output) for _ in range(n)])
     if sp.issparse(row):
         copies = sp.vstack([row] * n, format="csr")
     else:
         copies = row.iloc[[0] * n] if hasattr(row, "iloc") else np.repeat(np.asarray(row), n, axis=0)
-    output = np.atleast_1d(_finite(release(copies)))
-    if len(output) != n:
-        raise ValueError(f"The release returned {len(output)} rows for {n} rows: it does not treat them one by one.")
-    return output.reshape(n, -1, 1)
+    released = np.atleast_1d(_finite(release(copies)))
+    if len(released) != n:
+        raise ValueError(f"The release returned {len(released)} rows for {n} rows: it does not treat them one by one.")
+    if output:  # of each by itself
+        return join([as_table(output(released[[i]]))[None] for i in range(n)])
+    return released.reshape(n, -1, 1)
 
 
 def trials_of(release, a, b, *, rows_are_trials=None, output=None):
@@ -100,6 +110,8 @@ def _trials_of(release, a, b, *, rows_are_trials=None, output=None):
         raise TypeError(f"An audit needs an estimator, not its class: {release.__name__}().")
     if not callable(release):
         raise TypeError(f"An audit needs a function of a data set or an estimator, got {type(release).__name__}.")
+    if output:
+        raise TypeError("A function returns what it releases: `output` is for estimators.")
     return Trials(partial(_call_on_copies if rows_are_trials else _call, release), a, b, {})
 
 
@@ -179,7 +191,7 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     a, b = _as_arguments(a), _as_arguments(b)
     _require_one_width(a[0], b[0])
     _require_as_many_rows(estimator, a, b)
-    fitted = clone(estimator).fit(*a)
+    fitted = clone(estimator).fit(*_copied(a))
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
     if output is None and not hasattr(fitted, "coef_"):
         if not hasattr(fitted, "transform"):
@@ -338,6 +350,10 @@ def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None
     """Release one row many times at once, or a whole data set again and again, with one public projection."""
     _require_one_width(_unlabelled(a), _unlabelled(b))
     if getattr(estimator, "min_norm", None) is not None:  # delta includes the draw of the projection
+        if output:
+            raise ValueError(
+                "Signs are compared with those of the projection, if min_norm is given: leave out `output`."
+            )
         fresh = clone(estimator).set_params(random_state=None, output="sign")
         return Trials(partial(_call, partial(_signs_of_drawn_projection, fresh, a, b)), a, b, {}, estimator.delta)
     try:
@@ -348,23 +364,28 @@ def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None
         if hasattr(estimator, "feature_names_in_") and not hasattr(a, "columns"):
             estimator = copy(estimator)  # rows without names are meant: no warning at each trial
             del estimator.feature_names_in_
-    release = partial(_transform, estimator, output)
+    release = partial(_transform, estimator)
     # Each row has noise of its own, so that n copies of one row in one call are n trials.
     one_row = number_of_rows(a) == number_of_rows(b) == 1 if rows_are_trials is None else rows_are_trials
     known = {} if output or not isinstance(estimator, AdditiveSketch) else {"likelihood": _log_ratio(estimator, a, b)}
-    return Trials(partial(_call_on_copies if one_row else _call, release), a, b, known, estimator.guarantee_.delta)
+    if one_row:
+        draw = partial(_call_on_copies, release, output=output)
+    else:
+        draw = partial(_call, (lambda data: output(release(data))) if output else release)
+    return Trials(draw, a, b, known, estimator.guarantee_.delta)
 
 
-def _transform(estimator, output, X):
+def _transform(estimator, X):
     """Released sketches, one bit a component if packed."""
     released = estimator.transform(X)
-    released = np.unpackbits(released, axis=1) if released.dtype == np.uint8 else released
-    return output(released) if output else released
+    return np.unpackbits(released, axis=1) if released.dtype == np.uint8 else released
 
 
 def _signs_of_drawn_projection(estimator, a, b, data):
     """Draw a projection and release; signs are compared with those that the projections of a and b have."""
-    estimator = clone(estimator).fit(data)
+    # From the kernel: processes that were forked would share the draws of numpy's global generator.
+    seed = int.from_bytes(random_bytes(4), "little")
+    estimator = clone(estimator).set_params(random_state=seed).fit(data)
     truth = [np.sign(estimator.projection_.project(_dense(X))) for X in (a, b)]
     released = estimator.transform(data)  # one release
     return np.vstack([released * signs for signs in truth])
