@@ -44,7 +44,7 @@ def test_fit_takes_text_and_missing_values_by_what_is_listed(folder, capsys, see
     model, table = load_model("skdprp_model.npz").estimator, pd.read_csv("people.csv")
     assert model[1].max_norm == 1.0, "that of all rows"
     encoded = model[0]["columns"].transform(table[:3])
-    np.testing.assert_allclose(encoded[:, :2], np.c_[np.arange(3) / 120 - 0.5, [-0.1, -0.15, -0.2]])
+    np.testing.assert_allclose(encoded[:, :2], np.c_[np.arange(3) / 60 - 1, [-0.2, -0.3, -0.4]])
     np.testing.assert_array_equal(encoded[:, 2:], [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1], [0, 0, 0, 0, 0]])
     np.testing.assert_allclose(np.linalg.norm(model[0].transform(table[:3]), axis=1), 1)
     assert privacy_report(model).total.epsilon == 20

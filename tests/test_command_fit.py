@@ -235,6 +235,7 @@ def test_a_model_on_private_bins_is_told_from_one_on_bins_without_noise(folder, 
     assert list(scores) == ["private", "same bins", "not private", "constant"]
     assert scores["not private"][0] > 0.9 > scores["same bins"][0]
     assert "same bins: a model without noise on the private bins" in out and not recwarn.list
+    assert "The noise hides most of what 600 rows show: numbers without bounds have a single bin.\nGive --bounds" in out
     main(["fit", "rows.csv", "--target", "kind", "--bounds", "x=0:4", "--test", "rows.csv", "--force"])
     assert "same bins" not in capsys.readouterr().out
 

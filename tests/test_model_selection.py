@@ -47,6 +47,7 @@ from skdprp import (
     audit_epsilon,
     compose,
     load_model,
+    make_table_preprocessor,
     privacy_report,
     save_model,
     set_budget,
@@ -734,3 +735,15 @@ def test_searches_of_steps_with_hardly_any_noise_have_a_profile(epsilon):
     guarantee = search.fit(X, (X[:, 0] > 0).astype(int)).guarantee_
     assert guarantee.profile(epsilon) <= 1e-6 < guarantee.profile(epsilon / 2)
     assert guarantee.profile(0.0) <= 1.0
+
+
+def test_a_grid_may_put_steps_into_the_place_of_none():
+    """Rows were checked as what follows would take them: text was refused, though all candidates encode it."""
+    table = pd.DataFrame({"size": np.linspace(-1, 1, 400), "town": ["Hull", "York"] * 200})
+    known = {"bounds": {"size": (-1, 1)}, "categories": {"town": ["Hull", "York"]}}
+    columns = [make_table_preprocessor(**known, numbers=numbers) for numbers in ("bins", "scaled")]
+    model = Pipeline([("columns", "passthrough"), ("ridge", DPRidge(target_bounds=(-1, 1)))])
+    search = DPSearchCV(model, {"columns": columns}, n_trials=2, epsilon=3.0, delta=1e-5, max_loss=4.0)
+    assert search.fit(table, table["size"].to_numpy()).predict(table).shape == (400,)
+    with pytest.raises(ValueError, match="text where numbers should be"):
+        clone(search).set_params(param_grid={"ridge__max_norm": [1.0]}).fit(table, table["size"].to_numpy())

@@ -170,7 +170,7 @@ def test_scaled_columns_beside_categories_are_brought_to_norm_one():
     rows = make_table_preprocessor(**given, numbers="scaled", drop=["gain", "level", "owns", "id"]).fit_transform(X)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1)
     middle = rows[:, 0] / rows[:, 2:].max(axis=1)
-    np.testing.assert_allclose(middle, X["age"] / 120 - 0.5)
+    np.testing.assert_allclose(middle, X["age"] / 60 - 1)
 
 
 def test_missing_values_of_scaled_columns_are_filled():

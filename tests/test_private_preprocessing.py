@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -24,12 +25,14 @@ from skdprp import (
     DPHistograms,
     DPRidge,
     DPScaler,
+    DPSearchCV,
     PrivacyLedger,
     PublicBinner,
     _noise,
     audit_epsilon,
     compose,
     privacy_report,
+    set_budget,
 )
 from skdprp.mechanisms import thresholded_counts_profile
 from skdprp.preprocessing._private_binner import _roundest
@@ -460,3 +463,30 @@ def test_too_little_noise_of_bins_is_caught(noise_of, seeded):
     assert audit_epsilon(binner, X, X[:-1], **options).epsilon <= 0.25
     noise_of(0.3)
     assert audit_epsilon(binner, X, X[:-1], **options).epsilon > 0.25
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "epsilon", "said"),
+    [
+        (300, 0.2, "300 rows show: only categories of more than 329 rows are named and numbers without bounds have a"),
+        (1400, 0.1, "1400 rows show: numbers without bounds have a single bin"),
+        (1500, 2.0, None),
+    ],
+)
+def test_few_rows_are_told_that_noise_hides_them(n_rows, epsilon, said):
+    """All columns had one bin, and models were at chance without a word; the noise and how many rows are public."""
+    table = pd.DataFrame({"size": np.linspace(0, 1, n_rows), "town": ["Hull", "York"] * (n_rows // 2)})
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        binner = DPBinner(epsilon=epsilon, delta=1e-6).fit(table)
+    assert (len(binner.bin_edges_[0]) > 2) == (said is None)
+    assert [said in str(one.message) and one.filename == __file__ for one in told] == [True] * (said is not None)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_trial_of_a_search_tells_that_noise_hides_rows():
+    """Which candidates were drawn is secret, and so is what each of them would be told; a plan fits nothing."""
+    table, labels = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "York"] * 150}), np.arange(300) % 2
+    model = make_pipeline(DPBinner(epsilon=0.2, sparse_output=False), AMPClassifier(classes=[0, 1]))
+    DPSearchCV(model, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=2, delta=1e-5).fit(table, labels)
+    privacy_report(set_budget(model, table, labels, epsilon=1.0, delta=1e-6), table, labels)

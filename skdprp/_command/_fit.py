@@ -135,10 +135,14 @@ def run(options):
     plan = privacy_report(model, X, y)
     # One entry: epsilons of bins and model are fixed before, so that their exact total counts, and a ledger that cannot
     # know it would add them up. And bins are not paid for a model that is refused.
-    with ledger_of(options) as ledger, entry(plan):
+    with ledger_of(options) as ledger, entry(plan), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The noise hides most")  # which is said below, in words of the command
         model.fit(X, y)
     with writing(options.output):  # at once: what fails below must not cost the release
         save_model(options.output, model)
+    if _found(X, options) and (hidden := model[0]["columns"].named_transformers_["remainder"]._hidden_by_noise()):
+        print(f"The noise hides most of what {X.shape[0]} rows show: {' and '.join(hidden)}.")
+        print("Give --bounds and --categories, and --numbers scaled.\n")
     if test:
         _print_scores(options, {"private": model, **_references(model, X, y, options)}, *test)
     print(privacy_report(model).total)
@@ -249,6 +253,7 @@ def _print_scores(options, models, X, y):
         print(f"{name:>12}" + "".join(f"{found[kind]:>12.4g}" for kind in kinds))
     if "same bins" in models:
         print("same bins: a model without noise on the private bins; not private: one on bins without noise as well")
+        print("On scaled numbers, or with listed categories, both may be better: --numbers scaled, --categories")
     print(
         "These figures are computed from the rows without noise, as are all models but the first:\n"
         "keep them with the rows, unless those are public.\n"

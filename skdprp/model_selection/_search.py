@@ -203,6 +203,20 @@ class _Score:
         return mean if self.scoring == "accuracy" else (mean - 1) * self.max_loss
 
 
+def _options_of_rows(estimators):
+    """How to check rows as the first steps of some estimators will; empty where one takes texts."""
+    firsts = [step for estimator in estimators for step in _first_steps(estimator)]
+    leaves = [step for estimator in estimators for _, step in all_steps(estimator)]
+    if not all(get_tags(step).input_tags.two_d_array for step in firsts):
+        return {}
+    takes_nan = any(get_tags(step).input_tags.allow_nan for step in leaves if hasattr(step, "transform"))
+    takes_numbers = all(
+        type(step).__module__.startswith("skdprp.") and not get_tags(step).input_tags.categorical for step in firsts
+    )
+    dtype = FLOATS if takes_numbers else None  # others may take categories
+    return {"accept_sparse": True, "dtype": dtype, "ensure_all_finite": "allow-nan" if takes_nan else True}
+
+
 def _first_steps(estimator):
     """Find the steps that get the rows as they are."""
     if type(estimator) is Pipeline:
@@ -452,7 +466,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             raise TypeError(_LAZY)
         classifies = is_classifier(self.estimator)
         y = without_values(of_one_type, y, name="y") if classifies else y
-        if options := self._options_of_rows():
+        if options := _options_of_rows([self._candidate(params) for params in ParameterGrid(self.param_grid)]):
             _, y = validate_data(self, X, y, y_numeric=not classifies, **options)
         else:  # of texts only how many there are, which have no columns to take over
             _, y = validate_data(BaseEstimator(), np.zeros((_num_samples(X), 1)), y, y_numeric=not classifies)
@@ -465,18 +479,6 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         """Labels that are listed here, or else in the model."""
         listed = (getattr(step, "classes", None) for step in (self, *private_steps(self.estimator)))
         return next((classes for classes in listed if classes is not None), None)
-
-    def _options_of_rows(self):
-        """How to check rows as the first steps will; empty where one takes texts."""
-        firsts, leaves = [*_first_steps(self.estimator)], [step for _, step in all_steps(self.estimator)]
-        if not all(get_tags(step).input_tags.two_d_array for step in firsts):
-            return {}
-        takes_nan = any(get_tags(step).input_tags.allow_nan for step in leaves if hasattr(step, "transform"))
-        takes_numbers = all(
-            type(step).__module__.startswith("skdprp.") and not get_tags(step).input_tags.categorical for step in firsts
-        )
-        dtype = FLOATS if takes_numbers else None  # others may take categories
-        return {"accept_sparse": True, "dtype": dtype, "ensure_all_finite": "allow-nan" if takes_nan else True}
 
     def _calibrate_for(self, facts):
         """What `fit` would fix for rows of which these facts are public: nothing is spent."""
@@ -513,11 +515,14 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             # The longer the distance, the less epsilon is left to a trial, and the shorter the distance that it needs.
             distance = min(float(np.sqrt(target[2] * needed)) * _STEP, 1.0)
 
+    def _candidate(self, params):
+        return clone(self.estimator).set_params(**clone(params, safe=False))
+
     def _candidates(self, facts):
         """All candidates, which are public."""
         found = []
         for params in ParameterGrid(self.param_grid):
-            candidate = _plain(clone(self.estimator).set_params(**clone(params, safe=False)))
+            candidate = _plain(self._candidate(params))
             if self._scoring() == "neg_log_loss" and not hasattr(candidate, "predict_proba"):
                 raise ValueError("scoring='neg_log_loss' is for models that have probabilities: not all candidates do.")
             if any(is_ensemble(step) for _, step in all_steps(candidate)):
@@ -696,7 +701,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def _of_best(self, method, X):
         check_is_fitted(self)
-        if options := self._options_of_rows():
+        if options := _options_of_rows([self.best_estimator_]):
             names = list(getattr(self, "feature_names_in_", ()))
             check_collected(X)
             if names and is_frame(X) and {*names} < {*X.columns}:  # and in another order alone it is refused

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, output_container, stand_in
 from .._recording import in_plan
-from .._validation import Interval, StrOptions, silent, validate_schema, without_values
+from .._validation import Interval, StrOptions, silent, validate_schema, warn_at_caller, without_values
 from ..histograms import PrivateHistograms
 from ..histograms._cells import column_norm
 from ..histograms._columns import codes
@@ -167,7 +167,26 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
 
     def _fit(self, chunks):
         self._check_output()
-        return super()._fit(chunks)
+        super()._fit(chunks)
+        if not in_plan() and (hidden := " and ".join(self._hidden_by_noise())):
+            warn_at_caller(
+                f"The noise hides most of what {self.histograms_.n_samples} rows show: {hidden}. List categories and "
+                'give bounds, and scale numbers: make_table_preprocessor(bounds, categories=..., numbers="scaled").',
+                UserWarning,
+            )
+        return self
+
+    def _hidden_by_noise(self):
+        """Say what few rows cannot show through the noise, whatever they are: their number is public, as the noise."""
+        n_samples, columns = self.histograms_.n_samples, self.histograms_.columns
+        numbers = [column for column in columns if isinstance(column, NumberHistogram) and column.cells.bounds is None]
+        are_unlisted = any(not isinstance(column, NumberHistogram) and not column.is_listed for column in columns)
+        hidden = []
+        if are_unlisted and self.threshold_ > n_samples / 2:
+            hidden.append(f"only categories of more than {self.threshold_:.0f} rows are named")
+        if any(n_samples < 2 * _LEAST_SHARE * column.deviation for column in numbers):
+            hidden.append("numbers without bounds have a single bin")
+        return hidden
 
     def _check_output(self):
         """Refuse before anything is spent what scikit-learn would refuse after."""

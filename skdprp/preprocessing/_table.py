@@ -25,7 +25,7 @@ from ._scaler import PublicScaler
 # Of the longest row within bounds, where to clip rows of numbers: most are far shorter than that one, and shorter than
 # noise is made for: measured by benchmarks/bench_norms.py.
 SHARE_OF_LONGEST = 0.35
-# Half the range of scaled columns beside private bins: values then weigh about as much as the 1 of a bin.
+# Half the range of scaled columns beside private bins, whose noise leaves less to learn of them: bench_bounds.py.
 _HALF_BESIDE_BINS = 2.0
 _DENSITY_OF_SPARSE = 0.3  # up to which rows are sparse, as those of a ColumnTransformer by default
 _CHOICES = (
@@ -74,8 +74,9 @@ def make_table_preprocessor(
         named are an error, and bins between bounds have equal width.
     numbers : {"bins", "scaled"}, default="bins"
         Whether columns with `bounds` become bins, of which a linear model learns a curve, or are scaled, which is
-        better for few rows (hundreds), and for :class:`~skdprp.DPRidge` as a rule. With an `epsilon`, they are scaled
-        to -2 to 2, where they weigh about as much as a bin.
+        better for few rows (hundreds), and for :class:`~skdprp.DPRidge` as a rule. Beside categories they are scaled to
+        -1 to 1, so that a number at its bound weighs as much as the 1 of a category. With an `epsilon`, they are scaled
+        to -2 to 2.
     n_bins : int, default=20
         Number of bins of equal width between bounds, and the largest number of those that are found.
     fill : "middle", number or dict, default="middle"
@@ -158,7 +159,7 @@ def make_table_preprocessor(
     categories = {name: list(listed) for name, listed in categories.items()}
     # Rows of numbers alone differ in length: longer ones are clipped by the model, see Notes.
     are_scaled = numbers == "scaled" and not edges and not categories and epsilon is None
-    half = min(1 / (SHARE_OF_LONGEST * len(bounds) ** 0.5), 1.0) if are_scaled else 0.5
+    half = min(1 / (SHARE_OF_LONGEST * len(bounds) ** 0.5), 1.0) if are_scaled else 1.0  # as the 1 of a category
     half = half if epsilon is None else _HALF_BESIDE_BINS
     filled = {name: fill.get(name, "middle") for name in bounds} if isinstance(fill, Mapping) else fill
     is_sparse = bool(sparse_output) and get_config()["transform_output"] == "default"
