@@ -468,7 +468,7 @@ def test_too_little_noise_of_bins_is_caught(noise_of, seeded):
 @pytest.mark.parametrize(
     ("n_rows", "epsilon", "said"),
     [
-        (300, 0.2, "300 rows show: only categories of more than 329 rows are named and numbers without bounds have a"),
+        (300, 0.2, "300 rows show: categories are named from a noisy count of 329 on and numbers without bounds have a"),
         (1400, 0.1, "1400 rows show: numbers without bounds have a single bin"),
         (1500, 2.0, None),
     ],

@@ -183,7 +183,7 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
         are_unlisted = any(not isinstance(column, NumberHistogram) and not column.is_listed for column in columns)
         hidden = []
         if are_unlisted and self.threshold_ > n_samples / 2:
-            hidden.append(f"only categories of more than {self.threshold_:.0f} rows are named")
+            hidden.append(f"categories are named from a noisy count of {self.threshold_:.0f} on")
         if any(n_samples < 2 * _LEAST_SHARE * column.deviation for column in numbers):
             hidden.append("numbers without bounds have a single bin")
         return hidden
