@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
+from contextvars import ContextVar
 from decimal import localcontext
 from fractions import Fraction
 from functools import cache, wraps
@@ -698,8 +699,13 @@ def _public(error, name):
     return message if _SAFE.match(message) or message == TIMES.format(name) else withheld
 
 
+TELLS_NOBODY = ContextVar("tells_nobody", default=False)  # filters of warnings are those of all threads
+
+
 def warn_at_caller(message, category):
     """Warn at the line that called into this library, through scikit-learn or not; in a thread, at its start."""
+    if TELLS_NOBODY.get():
+        return
     frame = sys._getframe(1)
     # A pipeline or a search lies between, and a count of frames to go up would differ with it.
     while str(frame.f_globals.get("__name__")).partition(".")[0] in _MACHINERY and frame.f_back:

@@ -413,6 +413,33 @@ class AddsInPlace(TransformerMixin, BaseEstimator):
         return X
 
 
+def test_scores_may_round_in_another_way_and_ties_are_decided_by_no_side():
+    """Rounding of float32 was refused, and a mean of all outputs that broke ties was not noticed."""
+    weights = np.random.default_rng(0).normal(size=2).astype(np.float32)
+    rounded = {
+        "rounded": lambda outputs: outputs.astype(np.float32) @ weights,
+        "squeezed": lambda o: np.squeeze(o[:, 0]),
+    }
+    assert audit_epsilon(noisy_pair(), 0.0, 3.0, n_trials=400, distinguishers=rounded).epsilon > 0
+    tied = {"tied": lambda outputs: 1 + 1e-9 * outputs.mean() + 0 * outputs[:, 0]}
+    assert audit_epsilon(noisy_pair(), 0.0, 3.0, n_trials=400, distinguishers=tied).epsilon == 0
+
+
+@pytest.mark.parametrize("wrap", [lambda x: {"rows": x}, lambda x: pd.Series([x]), lambda x: [x], lambda x: (x, x)])
+def test_whatever_rows_are_in_is_copied(wrap):
+    """A release wrote into a dictionary of rows, or into arrays in the cells of a frame, and the next one saw it."""
+
+    def _found(data):
+        held = data["rows"] if isinstance(data, dict) else data[0]
+        held += 1
+        return held.sum()
+
+    outputs = set()
+    score = {"seen": lambda found: outputs.update(found.ravel()) or found[:, 0]}
+    audit_epsilon(_found, wrap(np.zeros(1)), wrap(np.zeros(1)), n_trials=8, distinguishers=score)
+    assert outputs == {1.0}
+
+
 @pytest.mark.parametrize("release", [AddsInPlace(), AddsInPlace().transform], ids=["estimator", "function"])
 def test_each_trial_has_the_rows_as_they_were_given(release, seeded):
     """A release that writes into its rows walked at random, and what is 1-DP was refuted, or the rows were lost."""

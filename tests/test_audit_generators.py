@@ -5,7 +5,7 @@ import os
 from collections import OrderedDict
 from copy import deepcopy
 from functools import partial
-from random import SystemRandom
+from random import Random, SystemRandom
 
 import numpy as np
 import pytest
@@ -145,6 +145,27 @@ def predict_with(X, model):
     return model.transform(X)
 
 
+class OfItsOwn(Random):
+    """Keeps another state than the class that it derives from, and tells it."""
+
+    def __init__(self, state=1):
+        super().__init__()
+        self.state = state
+
+    def random(self):
+        """Draw a number."""
+        self.state = 16807 * self.state % (2**31 - 1)
+        return self.state / 2**31
+
+    def getstate(self):
+        """Return the state."""
+        return self.state
+
+    def setstate(self, state):
+        """Set the state."""
+        self.state = state
+
+
 RNG = np.random.default_rng(0)
 NOISY = partial(halved_with_noise, rng=RNG)
 FITTED = MakesItInFit().fit(np.zeros((4, 1)))
@@ -168,6 +189,7 @@ GRID = {"rng": [[NOISY]]}
         FunctionTransformer(FROZEN.transform),
         FunctionTransformer(partial(predict_with, model=FROZEN)),
         MakesItInInit(seed=1),
+        FunctionTransformer(kw_args={"held": OfItsOwn()}),
         FunctionTransformer(stats.laplace(scale=1.0).rvs),
         FunctionTransformer(np.random.permutation),
         TransformedTargetRegressor(func=np.negative, inverse_func=HasNoParameters(RNG).transform),

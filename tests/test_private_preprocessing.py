@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from joblib import parallel_config
 from many_fits import release_alone
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -468,7 +469,11 @@ def test_too_little_noise_of_bins_is_caught(noise_of, seeded):
 @pytest.mark.parametrize(
     ("n_rows", "epsilon", "said"),
     [
-        (300, 0.2, "300 rows show: categories are named from a noisy count of 329 on and numbers without bounds have a"),
+        (
+            300,
+            0.2,
+            "300 rows show: categories are named from a noisy count of 329 on and numbers without bounds have a",
+        ),
         (1400, 0.1, "1400 rows show: numbers without bounds have a single bin"),
         (1500, 2.0, None),
     ],
@@ -490,3 +495,14 @@ def test_no_trial_of_a_search_tells_that_noise_hides_rows():
     model = make_pipeline(DPBinner(epsilon=0.2, sparse_output=False), AMPClassifier(classes=[0, 1]))
     DPSearchCV(model, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=2, delta=1e-5).fit(table, labels)
     privacy_report(set_budget(model, table, labels, epsilon=1.0, delta=1e-6), table, labels)
+
+
+def test_no_trial_of_a_search_in_threads_tells_it_either():
+    """Filters of warnings are those of all threads, and others put them back in the middle of a trial."""
+    table, labels = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "York"] * 150}), np.arange(300) % 2
+    model = make_pipeline(DPBinner(epsilon=0.2, sparse_output=False), AMPClassifier(classes=[0, 1]))
+    search = DPSearchCV(model, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=5, delta=1e-5)
+    with warnings.catch_warnings(record=True) as told, parallel_config(backend="threading", n_jobs=2):
+        warnings.simplefilter("always")
+        cross_validate(search, table, labels, cv=KFold(6))
+    assert not [warning for warning in told if "noise hides" in str(warning.message)]

@@ -5,6 +5,7 @@ from numbers import Integral
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.utils import check_random_state
 
 from .. import _noise
 from ._distinguishers import BATTERY, battery
@@ -155,7 +156,7 @@ def audits_of(trials, deltas, confidence, n_trials, distinguishers, log_ratio=No
         # event chosen on the outputs that count it, the confidence would be anything.
         events = (_best_event(name, score, choose, delta, confidence) for name, score in candidates.items())
         _, name, score, threshold, accuses_b = max(events, key=lambda event: event[0])
-        in_a, in_b = (int(np.sum(score(side) >= threshold)) for side in test)
+        in_a, in_b = (int(np.sum(side >= threshold)) for side in _scores_of_sides(score, test))
         hits, false_alarms = (in_b, in_a) if accuses_b else (in_a, in_b)
         n_tested = test.shape[1]
         result = AuditResult(
@@ -231,20 +232,30 @@ def _of_flat(score):
         scores = np.asarray(score(flat), dtype=np.float64)
         if scores.shape != (len(flat),):
             raise ValueError(f"A score must return one number for each output, got shape {scores.shape}.")
-        # All of a call are outputs of one side: a mean of them, say, would count a chance once for each.
+        # An event of all outputs together would be counted once for each.
         some = np.linspace(0, len(flat) - 1, _TRIED_ALONE).astype(int)
-        alone = np.array([np.asarray(score(flat[[i]]), dtype=np.float64)[0] for i in some])
-        rounding = 1e-9 * np.abs(scores[np.isfinite(scores)]).max(initial=0)
-        if not np.allclose(alone, scores[some], rtol=1e-6, atol=rounding, equal_nan=True):
+        alone = np.array([np.reshape(np.asarray(score(flat[[i]]), dtype=np.float64), -1)[0] for i in some])
+        known = scores[np.isfinite(scores)]
+        rounding = 1e-3 * np.ptp(known) + 1e-5 * np.abs(known).max() if known.size else 0.0
+        if not np.allclose(alone, scores[some], rtol=0, atol=rounding, equal_nan=True):
             raise ValueError("A score must depend on its own output only: alone, some outputs have other scores.")
         return scores
 
     return _score
 
 
+def _scores_of_sides(score, outputs):
+    """Scores of outputs of both sides, in one call and shuffled: of a call for each, any mean would tell the side."""
+    flat = outputs.reshape(-1, *outputs.shape[2:])
+    order = check_random_state(0).permutation(len(flat))
+    scores = np.empty(len(flat))
+    scores[order] = score(flat[order])
+    return scores.reshape(2, -1)
+
+
 def _best_event(name, score, outputs, delta, confidence):
     """How good it is, name, score, threshold, and whether the event "score >= threshold" accuses b, not a."""
-    scores = [score(side) for side in outputs]
+    scores = _scores_of_sides(score, outputs)
     pooled = np.unique(np.concatenate(scores))
     # Thresholds that no score lies between are the same event; of many, quantiles, dense where small deltas are seen.
     thresholds = pooled if len(pooled) <= len(_QUANTILES) else np.quantile(pooled, _QUANTILES, method="higher")

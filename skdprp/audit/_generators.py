@@ -3,6 +3,7 @@
 import gc
 import pickle
 from collections.abc import Mapping
+from contextlib import suppress
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 import numpy as np
@@ -18,7 +19,7 @@ def require_noise_of_its_own(estimator):
     """Refuse an estimator of which two clones hold generators in one state, and would draw the same noise."""
     one, other = (reachable(clone(estimator)) for _ in range(2))
     shared = {id(part) for part in one} & {id(part) for part in other}
-    states = [set(filter(None, (_state(part) for part in parts if id(part) not in shared))) for parts in (one, other)]
+    states = [{state for part in parts if id(part) not in shared for state in _states(part)} for parts in (one, other)]
     if common := set.intersection(*states):
         kind, _ = min(common)
         raise ValueError(
@@ -72,13 +73,12 @@ def _package(thing):
     return (home.__module__ or "").partition(".")[0]
 
 
-def _state(thing):
-    """Name and state of what random numbers are drawn from, None of anything else."""
+def _states(thing):
+    """Name and state of what random numbers are drawn from, as its class and those it derives from have it."""
     kinds = {f"{kind.__module__}.{kind.__name__}": kind for kind in type(thing).__mro__}
     if "random.Random" in kinds and "random.SystemRandom" not in kinds:
-        state = kinds["random.Random"].getstate(thing)
+        for kind in (kinds["random.Random"], type(thing)):
+            with suppress(Exception):  # of a class of others that has no such state
+                yield type(thing).__name__, pickle.dumps(kind.getstate(thing))
     elif kinds.keys() & {"numpy.random.bit_generator.BitGenerator", "numpy.random.bit_generator.SeedSequence"}:
-        state = thing.state  # of which generators of numpy hold one
-    else:
-        return None
-    return type(thing).__name__, pickle.dumps(state)
+        yield type(thing).__name__, pickle.dumps(thing.state)  # of which generators of numpy hold one

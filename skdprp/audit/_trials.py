@@ -1,5 +1,6 @@
 """Turn whatever is audited into a function that draws outputs: arrays of shape (n_trials, rows, columns)."""
 
+import pickle
 from collections import Counter
 from collections.abc import Callable
 from copy import copy, deepcopy
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._lazy import is_lazy
 from .._noise import random_bytes
 from .._persons import persons_of
 from .._recording import open_journals
@@ -74,7 +76,12 @@ def _copied(data):
     """Copy what a release may write into, as scikit-learn does with copy=False: the next one gets the same rows."""
     if isinstance(data, tuple):
         return tuple(map(_copied, data))
-    return deepcopy(data) if isinstance(data, np.ndarray | list) or sp.issparse(data) or hasattr(data, "iloc") else data
+    if is_lazy(data):
+        return data
+    try:  # frames that are copied as such share the objects in their cells
+        return pickle.loads(pickle.dumps(data)) if hasattr(data, "iloc") else deepcopy(data)
+    except Exception:  # what cannot be copied is what it is
+        return data
 
 
 def _call_on_copies(release, row, n, output=None):

@@ -35,6 +35,7 @@ from .._recording import PlanBlock
 from .._validation import (
     CURE_OF_LABELS,
     FLOATS,
+    TELLS_NOBODY,
     float_type,
     is_estimator,
     is_frame,
@@ -45,7 +46,7 @@ from .._validation import (
 )
 from ..ledger._ledger import thrown_away
 from ..linear_model._labels import encode, of_one_type
-from ._data_independent import PUBLIC, TakenFromRows
+from ._data_independent import PUBLIC, TakenFromRows, is_in_library
 from ._search import of_any_draw
 from ._structure import (
     all_steps,
@@ -185,7 +186,11 @@ def in_private():
     """Run what tells nobody how often it runs: no warnings, and no other processes, which entries would not reach."""
     with _ONE_AT_A_TIME[0], warnings.catch_warnings(), parallel_config(backend="sequential"):
         warnings.simplefilter("ignore")
-        yield
+        token = TELLS_NOBODY.set(True)  # another thread may undo the filter at any time
+        try:
+            yield
+        finally:
+            TELLS_NOBODY.reset(token)
 
 
 def rehearse(estimator, facts):
@@ -321,7 +326,7 @@ def _lacks_labels(step, X):
     parts = list(own_parts(step))
     if any(get_tags(part).target_tags.required for part in parts):
         return True
-    if any(map(is_private, parts)):
+    if len(parts) > 1 or not is_in_library(type(step).__module__):  # nothing within may be fitted to learn that
         return False
     try:
         clone(step).fit(X, np.arange(number_of_rows(X)) % 2)
