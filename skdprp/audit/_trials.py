@@ -69,19 +69,20 @@ def join(parts):
 
 
 def _call(release, data, n):
-    return join([as_table(release(_copied(data)))[None] for _ in range(n)])
+    return join([as_table(release(data))[None] for _ in range(n)])
+
+
+def _release_of_copy(release, data):
+    return release(_copied(data))
 
 
 def _copied(data):
-    """Copy what a release may write into, as scikit-learn does with copy=False: the next one gets the same rows."""
+    """Copy rows, which others may write into, as scikit-learn does with copy=False: the next trial gets the same."""
     if isinstance(data, tuple):
         return tuple(map(_copied, data))
-    if is_lazy(data):
-        return data
-    try:  # frames that are copied as such share the objects in their cells
-        return pickle.loads(pickle.dumps(data)) if hasattr(data, "iloc") else deepcopy(data)
-    except Exception:  # what cannot be copied is what it is
-        return data
+    if hasattr(data, "iloc") and not is_lazy(data):  # a copy as such shares the objects in its cells
+        return pickle.loads(pickle.dumps(data))
+    return deepcopy(data) if isinstance(data, np.ndarray | list | dict) or sp.issparse(data) else data
 
 
 def _call_on_copies(release, row, n, output=None):
@@ -119,11 +120,13 @@ def _trials_of(release, a, b, *, rows_are_trials=None, output=None):
         raise TypeError(f"An audit needs a function of a data set or an estimator, got {type(release).__name__}.")
     if output:
         raise TypeError("A function returns what it releases: `output` is for estimators.")
-    return Trials(partial(_call_on_copies if rows_are_trials else _call, release), a, b, {})
+    if rows_are_trials:
+        return Trials(partial(_call_on_copies, release), a, b, {})
+    return Trials(partial(_call, partial(_release_of_copy, release)), a, b, {})
 
 
 def _fit_and_take(estimator, output, data, n):
-    return _call(lambda data: output(clone(estimator).fit(*data)), data, n)
+    return _call(lambda data: output(clone(estimator).fit(*_copied(data))), data, n)
 
 
 def _as_arguments(data):
@@ -189,6 +192,7 @@ def _upper(matrix):
 
 
 def _transformed(estimator, data):
+    data = _copied(data)
     return clone(estimator).fit(*data).transform(data[0])
 
 
