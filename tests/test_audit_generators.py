@@ -24,7 +24,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import Bunch
 
-from skdprp import DPMoments, DPRidge, DPSearchCV, DPSignRP, audit_epsilon
+from skdprp import DPMoments, DPRidge, DPSearchCV, DPSignRP, PrivacyLedger, audit_epsilon
 from skdprp.testing import _private_checks
 
 
@@ -267,6 +267,9 @@ def test_one_release_is_one_trial_where_the_projection_is_drawn_anew():
     before = OfNoiseOfItsOwn.calls
     audit_epsilon(OfNoiseOfItsOwn(), a, b, n_trials=8)
     assert OfNoiseOfItsOwn.calls - before == 16
+    with PrivacyLedger() as ledger:  # projections are public, and no noise without an entry
+        audit_epsilon(OfNoiseOfItsOwn(), a, b, n_trials=8)
+    assert len(ledger.entries) == 16
     sketch = DPSignRP(1, delta=1e-3, max_change=2.0, min_norm=1.0, method="rr", projection="gaussian")
     result = audit_epsilon(sketch, a, b, n_trials=1500, confidence=1 - 1e-10)
     assert result.epsilon > 0 and not result.exceeds(clone(sketch).fit(a).guarantee_)

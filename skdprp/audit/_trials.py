@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from numbers import Integral
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import is_lazy
-from .._noise import random_bytes
 from .._persons import persons_of
 from .._recording import open_journals
 from .._validation import number_of_rows, without_values
@@ -394,9 +394,8 @@ def _transform(estimator, X):
 
 def _signs_of_drawn_projection(estimator, a, b, data):
     """Draw a projection and release; signs are compared with those that the projections of a and b have."""
-    # From the kernel: processes that were forked would share the draws of numpy's global generator.
-    seed = int.from_bytes(random_bytes(4), "little")
-    estimator = clone(estimator).set_params(random_state=seed).fit(data)
+    # 32 bits of the kernel, and no noise: processes that were forked would share draws of numpy's global generator.
+    estimator = clone(estimator).set_params(random_state=uuid4().int >> 96).fit(data)
     truth = [np.sign(estimator.projection_.project(_dense(X))) for X in (a, b)]
     released = estimator.transform(data)  # one release
     return np.vstack([released * signs for signs in truth])
