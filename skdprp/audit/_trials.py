@@ -7,6 +7,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from .._lazy import is_lazy
 from .._persons import persons_of
 from .._recording import open_journals
 from .._validation import number_of_rows, without_values
+from ..guarantee import PrivacyGuarantee
 from ..histograms import CategoryCounts, PrivateHistograms
 from ..linear_model._base import PrivateClassifier
 from ..linear_model._mutual_information import MIDPRegressor
@@ -27,7 +29,7 @@ from ..losses import LogisticLoss, SoftmaxLoss
 from ..moments import PrivateMoments
 from ..sketch._additive import AdditiveSketch
 from ..sketch._base import BaseSketch
-from ._generators import calls_others, require_noise_of_its_own
+from ._generators import calls_others, reachable, require_noise_of_its_own
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,20 @@ def trials_of(release, a, b, *, rows_are_trials=None, output=None):
     is_estimator = isinstance(release, BaseEstimator)
     is_fitted_once = isinstance(release, BaseSketch) and getattr(release, "min_norm", None) is None
     if is_estimator and not is_fitted_once:
+        release = _without_caches(release)
         require_noise_of_its_own(release)
     trials = _trials_of(release, a, b, rows_are_trials=rows_are_trials, output=output)
     return replace(trials, in_threads=not is_estimator or calls_others(release))
+
+
+def _without_caches(estimator):
+    """Clone an estimator without `memory`, which would give each trial the fit, and the noise, of the first."""
+    caches = {
+        name: None
+        for name, value in estimator.get_params().items()
+        if name.rpartition("__")[2] == "memory" and (isinstance(value, str | Path) or hasattr(value, "cache"))
+    }
+    return clone(estimator).set_params(**caches) if caches else estimator
 
 
 @singledispatch
@@ -198,20 +211,27 @@ def _transformed(estimator, data):
 
 @_trials_of.register
 def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, output=None):
-    """Fit a clone at each trial: weights if it has them, the transformed data otherwise."""
+    """Fit a clone at each trial: weights if it has them, what transform releases otherwise."""
     a, b = _as_arguments(a), _as_arguments(b)
     _require_one_width(a[0], b[0])
     _require_as_many_rows(estimator, a, b)
     fitted = clone(estimator).fit(*_copied(a))
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
     if output is None and not hasattr(fitted, "coef_"):
-        if not hasattr(fitted, "transform"):
+        if not hasattr(fitted, "transform") or _has_released_at_fit(fitted):
             raise TypeError(
                 f"Say by `output` what a fitted {type(estimator).__name__} releases, such as "
-                "output=lambda pipeline: pipeline[-1].coef_ for a Pipeline that ends in a linear model."
+                "output=lambda pipeline: pipeline[-1].coef_ for a Pipeline that ends in a linear model. If rows that "
+                "it transforms are released, too, give a function that fits and returns all of it."
             )
         return Trials(partial(_call, partial(_transformed, estimator)), a, b, {}, delta)
     return Trials(partial(_fit_and_take, estimator, output or _released), a, b, {}, delta)
+
+
+def _has_released_at_fit(fitted):
+    """Whether a guarantee of something in an estimator is of its fit alone: rows that it transforms are no release."""
+    guarantees = (getattr(part, "guarantee_", None) for part in reachable(fitted) if isinstance(part, BaseEstimator))
+    return any(isinstance(one, PrivacyGuarantee) and one.per == "fit" for one in guarantees)
 
 
 @_trials_of.register
