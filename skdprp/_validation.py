@@ -1,6 +1,7 @@
 """What the estimators ask of parameters and data, and the only import of scikit-learn's semi-private validators."""
 
 import math
+import pickle
 import re
 import sys
 import traceback
@@ -8,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
+from copy import deepcopy
 from decimal import localcontext
 from fractions import Fraction
 from functools import cache, wraps
@@ -49,6 +51,7 @@ __all__ = [
     "in_order",
     "is_frame",
     "low_and_high",
+    "own_copy",
     "scale_rows",
     "silent",
     "validate_array",
@@ -338,6 +341,16 @@ def is_estimator(thing):
 def is_frame(X):
     """Whether X is a dataframe, of pandas, polars or dask, whose columns have types of their own."""
     return hasattr(X, "columns") and hasattr(X, "dtypes")
+
+
+def own_copy(X):
+    """A copy of rows that a step may write into: frames copied as such share the objects in their cells."""
+    try:
+        return pickle.loads(pickle.dumps(X))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:  # of cells that cannot be written out
+        if is_frame(X) or hasattr(X, "iloc"):
+            raise TypeError("X has cells that cannot be copied: turn them into text, numbers or lists.") from error
+        return deepcopy(X)
 
 
 @silent

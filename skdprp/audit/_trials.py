@@ -1,9 +1,8 @@
 """Turn whatever is audited into a function that draws outputs: arrays of shape (n_trials, rows, columns)."""
 
-import pickle
 from collections import Counter
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from numbers import Integral
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._lazy import is_lazy
 from .._persons import persons_of
 from .._recording import open_journals
-from .._validation import number_of_rows, without_values
+from .._validation import number_of_rows, own_copy, without_values
 from ..guarantee import PrivacyGuarantee
 from ..histograms import CategoryCounts, PrivateHistograms
 from ..linear_model._base import PrivateClassifier
@@ -82,9 +81,8 @@ def _copied(data):
     """Copy rows, which others may write into, as scikit-learn does with copy=False: the next trial gets the same."""
     if isinstance(data, tuple):
         return tuple(map(_copied, data))
-    if hasattr(data, "iloc") and not is_lazy(data):  # a copy as such shares the objects in its cells
-        return pickle.loads(pickle.dumps(data))
-    return deepcopy(data) if isinstance(data, np.ndarray | list | dict) or sp.issparse(data) else data
+    is_kept = isinstance(data, np.ndarray | list | dict) or sp.issparse(data)  # no stream of releases
+    return own_copy(data) if is_kept or (hasattr(data, "iloc") and not is_lazy(data)) else data
 
 
 def _call_on_copies(release, row, n, output=None):

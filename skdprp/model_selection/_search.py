@@ -38,6 +38,7 @@ from .._validation import (
     check_collected,
     is_estimator,
     is_frame,
+    own_copy,
     silent,
     validate_array,
     validate_data,
@@ -57,7 +58,6 @@ from ..report._rehearsal import (
     fit_transform,
     in_private,
     not_priced,
-    own_copy,
     own_parts,
 )
 from ..report._structure import (

@@ -1,11 +1,9 @@
 """What an estimator will guarantee once it is fitted, from what is public of the rows: nothing is released."""
 
 import os
-import pickle
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
@@ -40,6 +38,7 @@ from .._validation import (
     is_estimator,
     is_frame,
     number_of_rows,
+    own_copy,
     validate_array,
     validate_data,
     without_values,
@@ -409,13 +408,3 @@ def _head(X):
     """A few rows, in whatever they come."""
     rows = X.tocsr() if sp.issparse(X) else getattr(X, "iloc", X)
     return own_copy(rows[:_FEW_ROWS])
-
-
-def own_copy(X):
-    """A copy of rows that a step may write into: frames copied as such share the objects in their cells."""
-    try:
-        return pickle.loads(pickle.dumps(X))
-    except (pickle.PicklingError, AttributeError, TypeError) as error:  # of cells that cannot be written out
-        if is_frame(X) or hasattr(X, "iloc"):
-            raise TypeError("X has cells that cannot be copied: turn them into text, numbers or lists.") from error
-        return deepcopy(X)
