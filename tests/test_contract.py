@@ -1,7 +1,6 @@
 """The contract of private estimators: ours keep it, a third party's does, and each check catches what is broken."""
 # ruff: noqa: D101, D102
 
-import collections
 import secrets
 import subprocess
 import sys
@@ -479,18 +478,6 @@ class Remembers(Counts):
         return MEMORY.setdefault(self._key, own_noise(shape, epsilon))
 
 
-class DrawsFromAPool(Counts):
-    """Count one column, with 64 noises that are drawn once, and used in turn."""
-
-    def computed(self, X):
-        return super().computed(X[:, :1])
-
-    def noise(self, shape, epsilon):
-        pool = MEMORY.setdefault("pool", collections.deque(own_noise(shape, epsilon) for _ in range(64)))
-        pool.rotate()
-        return pool[0]
-
-
 class OneNoiseForAllRows(Noisy):
     def with_noise(self, X):
         return X + super().with_noise(np.zeros((1, X.shape[1])))
@@ -795,15 +782,10 @@ BROKEN = [
     (GeneratorOfTheModule(), {"processes_share_no_noise"}),
     (GeneratorOfTheThread(), {"processes_share_no_noise", "threads_share_no_noise"}),
     (
-        # Whole numbers that are always the same may be chosen with little noise, for all that a repetition shows.
         Remembers(),
-        {"audit_refutes_nothing", "attributes_hold_nothing_of_the_rows"},
-    ),
-    # Threads take turns as they like.
-    (
-        DrawsFromAPool(),
-        {"calls_share_no_noise", "copies_share_no_noise", "processes_share_no_noise", "folds_share_no_noise"},
-        {"threads_share_no_noise", "audit_refutes_nothing"},
+        CALLS
+        | {"seeds_repeat_no_noise", "folds_share_no_noise", "audit_refutes_nothing"}
+        | {"attributes_hold_nothing_of_the_rows"},
     ),
     # Whose audit takes rows as trials: how far apart two noises are, of the rows of two calls, is chance.
     (

@@ -35,14 +35,18 @@ def calls_others(estimator):
     return any((callable(part) or is_estimator(part)) and _package(part) != "skdprp" for part in parts)
 
 
-def reachable(thing):
-    """List a thing and all that it holds, at any depth, but numbers, texts, and what it draws from in public."""
+def reachable(thing, *, closed=()):
+    """List a thing and all that it holds, at any depth, but numbers, texts, and what it draws from in public.
+
+    What those of some classes hold is left out, too.
+    """
     found, left = {}, [thing]
     while left:
         one = left.pop()
         if id(one) not in found:
             found[id(one)] = one  # which keeps it, and no other gets its id
-            left += (part for part in _parts(one) if gc.is_tracked(part) or isinstance(part, _CONTAINERS))
+            parts = () if isinstance(one, closed) else _parts(one)
+            left += (part for part in parts if gc.is_tracked(part) or isinstance(part, _CONTAINERS))
     return list(found.values())
 
 

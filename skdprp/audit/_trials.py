@@ -6,7 +6,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import is_lazy
@@ -113,13 +114,12 @@ def trials_of(release, a, b, *, rows_are_trials=None, output=None):
 
 
 def _without_caches(estimator):
-    """Clone an estimator without `memory`, which would give each trial the fit, and the noise, of the first."""
-    caches = {
-        name: None
-        for name, value in estimator.get_params().items()
-        if name.rpartition("__")[2] == "memory" and (isinstance(value, str | Path) or hasattr(value, "cache"))
-    }
-    return clone(estimator).set_params(**caches) if caches else estimator
+    """Clone an estimator without the `memory` of pipelines: each trial would have the fit, and noise, of the first."""
+    estimator = clone(estimator)
+    for part in reachable(estimator, closed=FrozenEstimator):
+        if isinstance(part, Pipeline):
+            part.memory = None
+    return estimator
 
 
 @singledispatch
@@ -227,8 +227,10 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
 
 
 def _has_released_at_fit(fitted):
-    """Whether a guarantee of something in an estimator is of its fit alone: rows that it transforms are no release."""
-    guarantees = (getattr(part, "guarantee_", None) for part in reachable(fitted) if isinstance(part, BaseEstimator))
+    """Whether a guarantee of something that is fitted is of this fit alone: rows that it transforms are no release."""
+    parts = reachable(fitted, closed=FrozenEstimator)
+    fits = (part for part in parts if isinstance(part, BaseEstimator) and not isinstance(part, FrozenEstimator))
+    guarantees = (getattr(part, "guarantee_", None) for part in fits)
     return any(isinstance(one, PrivacyGuarantee) and one.per == "fit" for one in guarantees)
 
 

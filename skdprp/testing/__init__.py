@@ -2,7 +2,7 @@
 
 They call an estimator in a fixed set of ways and find faults that show there; passing them proves nothing. Each check
 fails an estimator of the test suite that is broken in one way. What can be said for certain is asserted as it is; where
-noise decides, a check fails an estimator that keeps its guarantee less than once in 10^9 runs, but for two kinds that
+noise decides, a check fails an estimator that keeps its guarantee less than once in 10^9 runs, but for the kinds that
 the notes name.
 """
 
@@ -81,10 +81,9 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       again? Does `fit_transform` add this library's noise to the numbers that fit and transform add it to?
     - **Noise.** Is it new in each call, copy, pickle, thread, fork and fold, and under equal seeds of numpy, of Python,
       of `random_state` and of parameters named seed? Outputs are compared as a whole: if only a part repeats, it
-      passes, as do outputs that hardly vary, so that chance may repeat them. Do rows, columns and classes move apart,
-      also with ``n_jobs=2``? Do 600 rows share none, and are 10,000 equal rows released as different numbers, unless as
-      bits? Does every number that transform and `fit_transform` release vary? Does a seed of
-      :func:`~skdprp.testing.reproducible_noise` mark the guarantee?
+      passes. Do rows, columns and classes move apart, also with ``n_jobs=2``? Do 600 rows share none, and are 10,000
+      equal rows released as different numbers, unless as bits? Does every number that transform and `fit_transform`
+      release vary? Does a seed of :func:`~skdprp.testing.reproducible_noise` mark the guarantee?
     - **What is kept and said.** Attributes of the fitted object, what a pickle of it has, its repr, its report, and the
       warnings, prints and logs of fit, transform and predict: are they the same where rows, or the weight or group of
       one row, are others and all released numbers are replayed from a first fit? Do they have a number of the rows, or
@@ -97,17 +96,25 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - **Sensitivity.** Does noise have the same scales and sizes for other tables if the same was released before? For
       classes of other packages: do two neighbours, of which one has another, an empty or a far row, target or label,
       move all that Gaussian and Laplace noise is added to, up to the first noise of another kind, by no more than they
-      hide together? This is asked if what is released determines these noisy numbers, and not only their largest.
+      hide together?
     - **Audits** of one or a few pairs of neighbours: `neighbours`, or those described there.
 
     The replays, scales and moves are compared where all noise is drawn by this library. For other noise, only what
     comes out of several calls is compared, and neither its scale nor its sensitivity. For bits, nothing is replayed.
-    If a guarantee has a unit of its own, or says by `given` that neighbours share more than the set of labels, which
-    tables are neighbours is not known: then nothing is asked that needs two, and audits take `neighbours` alone.
 
-    **What is sound, and fails.** Noise whose scale follows from the rows, as with smooth sensitivity: the check of
-    scales fails. Numbers of a transform that hardly vary, such as those below a threshold: the check that each of them
-    varies fails.
+    **What is sound, and may fail.** The checks are made for estimators that add noise to all that they release, and
+    that hide a row with its label. Others may keep their guarantee and fail a check:
+
+    - Releases that hardly vary, such as choices among candidates, or numbers that are 0 below a threshold. Equal ones
+      are taken for repeated noise, or for none: give rows and an epsilon by which they vary. If epsilon is above 6 (or
+      3, where rows are added or removed), what is the same in 64 fits is taken for certain.
+    - Estimators that release less than they add noise to, such as the largest of noisy counts, or their sum, if the
+      proof of their guarantee needs this.
+    - Secret samples of the rows: no replay repeats them.
+    - Noise whose scale follows from the rows, or how many numbers it is added to, as with smooth sensitivity, or with
+      counts of cells that have rows.
+    - Guarantees for other units, such as one label, or given more than the set of labels: the checks change all of a
+      row and its label.
 
     Examples
     --------

@@ -9,10 +9,9 @@ import scipy.sparse as sp
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import get_tags
 
-from .._adjacency import Unit
-from ..guarantee import Definition, PrivacyGuarantee
+from ..guarantee import PrivacyGuarantee
 from ._contents import numbers_in
-from ._tape import same_tape, tape_of
+from ._tape import tape_of
 
 SURE = 1 - 1e-9  # confidence of the audits
 NUMBERS, INTEGERS, BITS = 4, 64, 1024  # how many, drawn twice, come out alike less than once in 10^9 times
@@ -112,22 +111,9 @@ class Case:
         """Fit a clone, whose public randomness is that of all others."""
         return self.new(**self.public_seed | parameters).fit(*(data or self.data))
 
-    @property
-    def is_repeated(self):
-        """Whether the same reaches the noise of this library each time: nothing else is drawn, such as a sample."""
-        known = vars(self)  # a cached_property of Python 3.11 locks those of other cases, in other threads, as well
-        if "_is_repeated" not in known:
-            tapes = (tape_of(partial(self.released, self.data)) or [] for _ in range(2))
-            known["_is_repeated"] = same_tape(*tapes, share=0)
-        return known["_is_repeated"]
-
-    def tape_of(self, function):
-        """What reaches the noise in a call; None if that is no noise of this library, or not all that is drawn."""
-        return tape_of(function) if self.is_repeated else None
-
     def tape(self, fitted):
         """What reaches the noise in a transform, where that is a release."""
-        return self.tape_of(lambda: fitted.transform(self.X)) if self.at_transform else None
+        return tape_of(lambda: fitted.transform(self.X)) if self.at_transform else None
 
     @cached_property
     def fitted(self):
@@ -143,18 +129,6 @@ class Case:
     def at_transform(self):
         """Whether each call of transform is a release, and not each fit."""
         return self.fitted.guarantee_.per == "transform"
-
-    @property
-    def shares_rows(self):
-        """Whether neighbours have more in common than other rows and the set of labels, so that they are unknown."""
-        return self.fitted.guarantee_.given not in ("", "the set of labels")
-
-    @property
-    def hides_rows(self):
-        """Whether neighbours are known from the guarantee: a row, or a person, with its label."""
-        guarantee = self.fitted.guarantee_
-        is_of_entry = guarantee.definition in (Definition.MI_DP, Definition.CLAIMED_MI_DP)
-        return (guarantee.unit in list(Unit) or is_of_entry) and not self.shares_rows
 
     @property
     def by_distance(self):
@@ -185,11 +159,11 @@ class Case:
         """Another release of the same object."""
         return self.release(fitted if self.at_transform else fitted.fit(*self.data))
 
-    def sequence(self, draw, n_draws=None):
-        """Releases by a function without arguments: so many that chance seldom repeats them, or a given number."""
+    def sequence(self, draw):
+        """So many releases, by a function without arguments, that chance repeats none of them."""
         first = draw()
         missing = max((math.ceil(needed(values) / values.size) for values in first.values()), default=1)
-        releases = [first, *(draw() for _ in range((n_draws or min(missing, INTEGERS)) - 1))]
+        releases = [first, *(draw() for _ in range(min(missing, INTEGERS) - 1))]
         return {name: np.stack([release[name] for release in releases]) for name in first}
 
 

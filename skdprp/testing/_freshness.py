@@ -12,7 +12,6 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
-from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 from sklearn.utils import gen_batches
@@ -24,56 +23,21 @@ from ._tape import SHARE_OF_NOISE
 
 _N_ROWS, _N_DRAWS = 600, 24  # of a transform at once, and how often: 24 numbers have more than 10^23 orders
 _N_OTHERS = 8  # releases of other data
-_IMPROBABLE = math.log(1e12)  # one in so many
 _PAIRS = 2**18  # of numbers that are compared at a time: a table may release tens of thousands
 
 
-def _draws(case, releasing, n_draws):
-    """Releases of an object, by name: so many, or as many as chance seldom repeats."""
-    return case.sequence(partial(case.again, releasing), n_draws)
+def _draws(case, releasing):
+    """As many releases of an object as chance cannot repeat, by name."""
+    return case.sequence(partial(case.again, releasing))
 
 
-def _shared(case, sequences_of, fit=None):
-    """Say which two of some sequences of releases have the same numbers, and not by chance, if any.
-
-    The function takes how many releases are in each, and returns the sequences by name. Choices, rounded numbers and
-    bits may hardly vary: where two sequences are equal, longer ones decide, beside releases by a fit of their own each.
-    """
-    if not any(_equal(sequences_of(None))):
-        return ""
-    fresh = case.sequence(lambda: case.release((fit or case.fit)()), INTEGERS)
-    for first, second, name, values in _equal(sequences_of(INTEGERS)):
-        if not _may_be_chance(values, fresh.get(name, values)):
-            return f"draws the same {name} in {first} and in {second}"
-    return ""
-
-
-def _equal(sequences):
-    """Yield which two sequences have the same numbers, under which name, and these numbers."""
+def _alike(sequences):
+    """Say which two of some sequences of releases have the same numbers, if any."""
     for (first, a), (second, b) in combinations(sequences.items(), 2):
         for name in a.keys() & b.keys():
             if np.array_equal(a[name], b[name]):
-                yield first, second, name, a[name]
-
-
-def _may_be_chance(values, fresh):
-    """Whether two sequences of the same numbers may be independent draws, as those of so many fits of their own are."""
-    draws = values.reshape(len(values), -1)
-    if np.any(draws != draws[0]):  # all orders of one of them are equally likely
-        return _log_orders(draws) <= _IMPROBABLE
-    return _log_places(2 * len(draws), draws[0], fresh) <= _IMPROBABLE
-
-
-def _log_orders(draws):
-    """Logarithm of the number of orders in which some draws can stand, of which equal ones are no two."""
-    counts = np.unique(draws, axis=0, return_counts=True)[1]
-    return gammaln(len(draws) + 1) - gammaln(counts + 1).sum()
-
-
-def _log_places(n_draws, value, fresh):
-    """Logarithm of one in how many ways, to place equal values among all draws, puts one in each of so many of them."""
-    n_others, n_alike = len(fresh), np.count_nonzero(np.all(fresh.reshape(len(fresh), -1) == value, axis=1))
-    return gammaln([n_others + n_draws + 1, n_alike + 1]).sum() - gammaln([n_alike + n_draws + 1, n_others + 1]).sum()
+                return f"draws the same {name} in {first} and in {second}"
+    return ""
 
 
 def _fresh(reason, cure="draw its noise from the kernel (os.urandom, secrets) whenever it is used, and keep none."):
@@ -81,104 +45,85 @@ def _fresh(reason, cure="draw its noise from the kernel (os.urandom, secrets) wh
 
 
 def _calls_share_no_noise(case):
-    releasing = case.fit()
-    return _fresh(_shared(case, lambda n: {f"call {i}": _draws(case, releasing, n) for i in (1, 2, 3)}))
+    releasing = case.new().fit(*case.data)
+    return _fresh(_alike({f"call {i}": _draws(case, releasing) for i in (1, 2, 3)}))
 
 
 def _copies_share_no_noise(case):
-    original = case.fit()
+    original = case.new().fit(*case.data)
     copies = {"a deep copy": copy.deepcopy(original)}
     with suppress(pickle.PicklingError, AttributeError):  # a class that is in no module
         copies["a pickle"] = pickle.loads(pickle.dumps(original))
-    copies["the original"] = original
-    return _fresh(_shared(case, lambda n: {name: _draws(case, one, n) for name, one in copies.items()}))
+    return _fresh(_alike({name: _draws(case, one) for name, one in {"the original": original, **copies}.items()}))
 
 
 def _seeds_repeat_no_noise(case):
-    names = case.estimator.get_params(deep=False)
+    sequences, names = {}, case.estimator.get_params(deep=False)
     seeds = {name: 1 for name in names if name in case.public_seed or "seed" in name}  # 0 may count as none
-
-    def _draw(n_draws):
-        # Noise of numpy or Python follows these seeds, and so would that of an attacker who guesses them.
-        random.seed(0)
-        np.random.seed(0)  # noqa: NPY002
-        return _draws(case, case.new(**seeds).fit(*case.data), n_draws)
-
+    # Noise of numpy or Python follows these seeds, and so would that of an attacker who guesses them.
     kept = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
-        names = "one clone", "another of the same seeds"
-        return _fresh(_shared(case, lambda n: {name: _draw(n) for name in names}, lambda: case.new().fit(*case.data)))
+        for name in ("one clone", "another of the same seeds"):
+            random.seed(0)
+            np.random.seed(0)  # noqa: NPY002
+            sequences[name] = _draws(case, case.new(**seeds).fit(*case.data))
     finally:
         random.setstate(kept[0])
         np.random.set_state(kept[1])  # noqa: NPY002
+    return _fresh(_alike(sequences))
 
 
 def _threads_share_no_noise(case):
     # A fit shares no object with another thread's, a transform may.
-    fitted = case.fit()
+    sequences, shared = {}, case.new().fit(*case.data)
 
-    def _draw_in_threads(n_draws):
-        sequences = {}
+    def _draw(name):
+        sequences[name] = _draws(case, shared if case.at_transform else case.new())
 
-        def _draw(name):
-            sequences[name] = _draws(case, fitted if case.at_transform else case.new(**case.public_seed), n_draws)
-
-        threads = [threading.Thread(target=_draw, args=(name,)) for name in ("one thread", "another")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return sequences
-
-    if len(_draw_in_threads(1)) < 2:
+    threads = [threading.Thread(target=_draw, args=(name,)) for name in ("one thread", "another")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if len(sequences) < len(threads):
         return "fails in a thread where it works in the main one: hold no state of a thread."
-    return _fresh(_shared(case, _draw_in_threads))
+    return _fresh(_alike(sequences))
 
 
 def _processes_share_no_noise(case):
     if not hasattr(os, "fork"):
         return ""
     # A fork inherits every generator and every buffer as they are.
-    forked, releasing = multiprocessing.get_context("fork"), case.fit()
-
-    def _draw_in_process(n_draws):
+    forked, releasing = multiprocessing.get_context("fork"), case.new().fit(*case.data)
+    sequences = {}
+    for name in ("a forked process", "another"):
         parent, child = forked.Pipe()
-        process = forked.Process(target=lambda: child.send(_draws(case, releasing, n_draws)))
+        process = forked.Process(target=lambda child=child: child.send(_draws(case, releasing)))
         process.start()
         child.close()
         try:
-            return parent.recv()
+            sequences[name] = parent.recv()
+        except EOFError:
+            return "fails in a forked process where it works in its parent: hold no state of a process."
         finally:
             process.join()
-
-    def _draw_in_processes(n_draws):
-        sequences = {name: _draw_in_process(n_draws) for name in ("a forked process", "another")}
-        return {**sequences, "their parent": _draws(case, releasing, n_draws)}
-
-    try:
-        return _fresh(_shared(case, _draw_in_processes))
-    except EOFError:
-        return "fails in a forked process where it works in its parent: hold no state of a process."
+    return _fresh(_alike({**sequences, "their parent": _draws(case, releasing)}))
 
 
 def _folds_share_no_noise(case):
     if case.at_transform:  # what they release is drawn in transform, whoever calls it
         return ""
-    at_least = max(len(values) for values in case.sequence(case.release).values())
+    n_draws = max(len(values) for values in case.sequence(case.release).values())
     everything = np.arange(len(case.X))
-
-    def _draw_in_folds(n_draws):
-        n_draws = n_draws or at_least
-        options = {"cv": [(everything, everything)] * (2 * n_draws), "scoring": lambda *ignored: 0.0}
-        new = case.new(**case.public_seed)
-        fitted = cross_validate(new, case.X, case.y, return_estimator=True, **options)["estimator"]
-        releases = [case.release(one) for one in fitted]
-        halves = {"some folds": releases[:n_draws], "others": releases[n_draws:]}
-        return {
-            half: {name: np.stack([one[name] for one in part]) for name in part[0]} for half, part in halves.items()
-        }
-
-    return _fresh(_shared(case, _draw_in_folds))
+    options = {"cv": [(everything, everything)] * (2 * n_draws), "scoring": lambda *ignored: 0.0}
+    fitted = cross_validate(case.new(), case.X, case.y, return_estimator=True, **options)["estimator"]
+    releases = [case.release(one) for one in fitted]
+    halves = {"some folds": releases[:n_draws], "others": releases[n_draws:]}
+    return _fresh(
+        _alike(
+            {half: {name: np.stack([one[name] for one in part]) for name in part[0]} for half, part in halves.items()}
+        )
+    )
 
 
 def _rows_and_classes_share_no_noise(case):
@@ -189,26 +134,12 @@ def _rows_and_classes_share_no_noise(case):
         rows = np.repeat(case.X[:1], MANY, axis=0)
         one = dense(case.fitted.transform(rows[:1]))
         if needed(one) != BITS:  # which would take too many draws
-            # So many numbers that chance seldom repeats any, of rows that are all equal; if it did, more decide.
+            # So many numbers that chance repeats none, of rows that are all equal.
             n_draws = math.ceil(2 * needed(one) / one.size)
-            if _repeated(case, rows, n_draws).size and _repeat_more_than_chance(case, rows):
+            draws = np.hstack([dense(case.fitted.transform(rows)) for _ in range(n_draws)])
+            if len(np.unique(draws, axis=0)) < MANY:
                 reason = "draws one noise for several of very many rows"
     return _fresh(reason, "draw noise for each number.")
-
-
-def _repeated(case, rows, n_draws):
-    """Draws, of shape (n_draws, n_columns), that several of some rows have in common."""
-    draws = np.stack([dense(case.fitted.transform(rows)) for _ in range(n_draws)], axis=1)
-    same, counts = np.unique(draws.reshape(len(rows), -1), axis=0, return_counts=True)
-    return same[counts > 1].reshape(-1, *draws.shape[1:])
-
-
-def _repeat_more_than_chance(case, rows):
-    repeated = _repeated(case, rows, INTEGERS)
-    if len(repeated) == 1 and np.all(repeated == repeated[0, 0]):  # it may be all that is ever drawn
-        fresh = np.stack([dense(case.fit().transform(rows[:1])) for _ in range(INTEGERS)])
-        return _log_places(2 * INTEGERS, repeated[0, 0], fresh) > _IMPROBABLE
-    return any(_log_orders(draws) > _IMPROBABLE + 2 * math.log(len(rows)) for draws in repeated)
 
 
 def _shared_noise(case, n_rows, **parameters):
@@ -308,19 +239,14 @@ def _shares(here, there):
 
 
 def _seeded_noise_is_marked(case):
-    def _draw_with(seed, n_draws):
+    sequences = []
+    for seed in (0, 0, 1):
         with reproducible_noise(seed):
             releasing = case.new(**case.public_seed).fit(*case.data)
-            return _draws(case, releasing, n_draws), releasing.guarantee_
-
-    if _draw_with(0, 1)[1].seeded:
-        return ""
-    once_more, other = (
-        _shared(case, lambda n, seeds=seeds: {i: _draw_with(seed, n)[0] for i, seed in enumerate(seeds)})
-        for seeds in ((0, 0), (0, 1))
-    )
+            sequences.append(_draws(case, releasing))
+    once, again, other = sequences
     # Noise that the seed repeats, and another seed does not, is what it seeds.
-    if once_more and not other:
+    if _alike({0: once, 1: again}) and not _alike({0: once, 1: other}) and not releasing.guarantee_.seeded:
         return "is not marked where reproducible_noise seeds it: `with entry(...) as release`, see release.seeded."
     return ""
 

@@ -37,12 +37,13 @@ def _attributes_hold_nothing_of_the_rows(case):
     first, *others = (_state(case, case.data) for _ in range(_N_ALIKE))
     kept = {name: one for name, one in first.items() if all(other.get(name) == one for other in others)}
     noise = first.keys() - kept.keys()
-    n_fits = _fits_that_prove(case.fitted.guarantee_) if case.hides_rows else None
-    for data in (_nearly_all_alike(case), *case.odd, *_rare(case)) if n_fits else ():
+    n_fits = 0
+    for data in (_nearly_all_alike(case), *case.odd, *_rare(case)):
         state = _state(case, data)
         # A name that one of them does not have is no less a difference: keys of a dictionary may be values of rows.
         for name in [name for name in kept | state if name not in noise and kept.get(name) != state.get(name)]:
             # Noise may keep a number as it is, or a name away, again and again, but no more often than is guaranteed.
+            n_fits = n_fits or _fits_that_prove(case.fitted.guarantee_)
             value = kept.get(name)
             kept_in = partial(_state_of, case, name)
             here, there = _nearest(
@@ -50,7 +51,7 @@ def _attributes_hold_nothing_of_the_rows(case):
             )
             if all(kept_in(here) == value != kept_in(there) for _ in range(n_fits)):
                 return f"holds {name}, which tells one row from another in each of {n_fits} fits: {cure}"
-    held = [] if case.shares_rows else _held_numbers(case)
+    held = _held_numbers(case)
     return f"holds numbers of a row, with all their digits, in {held[0]}: {cure}" if held else ""
 
 
@@ -59,7 +60,7 @@ def _everything_follows_from_releases(case):
 
     Asked where all noise is of this library: a tape plays the numbers of one fit in place of the releases of another.
     """
-    if case.fitted.guarantee_.definition is not Definition.DP or case.shares_rows:
+    if case.fitted.guarantee_.definition is not Definition.DP:
         return ""
     tables = (_nearly_all_alike(case), *case.odd, *case.unlike, *case.one_class, *_rare(case))
     for usual, others in ((case.data, tables), *_with_weights_or_groups(case)):
@@ -186,12 +187,11 @@ _WRITTEN = (
 
 def _scales_tell_nothing_of_the_rows(case):
     guarantee = case.fitted.guarantee_
-    if guarantee.definition is Definition.INDIVIDUAL_DP or not math.isfinite(guarantee.epsilon) or case.shares_rows:
-        return ""  # as audits leave them
+    if guarantee.definition is Definition.INDIVIDUAL_DP or not math.isfinite(guarantee.epsilon):  # as audits leave them
+        return ""
     for data in (_nearly_all_alike(case), *case.strange):
-        # Of other randomness, which no tape repeats, scales may depend: not so that they differ each time, and never of
-        # the same rows.
-        if all(_scales_differ(case, data) and not _scales_differ(case, case.data) for _ in range(INTEGERS)):
+        # Of other randomness, which no tape repeats, scales may depend: not so that they differ each time.
+        if all(_scales_differ(case, data) for _ in range(INTEGERS)):
             return (
                 "draws noise of another scale, or for more numbers, where the rows are others and all that was "
                 "released before is the same: take bounds from what is public, and none from the rows."
@@ -296,7 +296,7 @@ def _state(case, data, names=None):
 
 
 def _fits_that_prove(guarantee):
-    """How many fits, all of which tell two neighbours apart, are too many for a guarantee; None if any number may."""
+    """How many fits, all of which tell two neighbours apart, are too many for a guarantee."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if guarantee.definition in (Definition.MI_DP, Definition.CLAIMED_MI_DP):
         epsilon, delta = 0.0, information_delta(epsilon)
@@ -308,7 +308,7 @@ def _fits_that_prove(guarantee):
     bounds = epsilon_bound(
         clopper_pearson(counts, counts, mistake)[0], clopper_pearson(0 * counts, counts, mistake)[1], delta
     )
-    return int(counts[np.argmax(bounds > epsilon)]) if bounds[-1] > epsilon else None
+    return int(counts[np.argmax(bounds > epsilon)]) if bounds[-1] > epsilon else INTEGERS
 
 
 CHECKS = (

@@ -13,7 +13,7 @@ from ..audit import audit_epsilon
 from ._case import FAR, MANY, Case, dense, error_of
 from ._contents import flat
 from ._heard import use
-from ._tape import SHARE_OF_NOISE, same_tape, without_noise
+from ._tape import SHARE_OF_NOISE, same_tape, tape_of, without_noise
 
 
 def _storage_is_irrelevant(case):
@@ -22,7 +22,7 @@ def _storage_is_irrelevant(case):
     for X, stores in ((case.X, _STORES), (whole, _WHOLE_STORES), (whole - 128, _SIGNED_STORES)):
         if X is not case.X and error_of(partial(release, X)) is not None:
             continue  # whole numbers may lie beyond what is accepted
-        tape = case.tape_of(partial(release, X))
+        tape = tape_of(partial(release, X))
         for name, store in stores.items():
             with suppress(ImportError):
                 stored = store(X)
@@ -30,7 +30,7 @@ def _storage_is_irrelevant(case):
                     continue
                 if X is not case.X and error_of(partial(release, stored)) is not None:
                     continue  # and so may their types
-                other = case.tape_of(partial(release, stored))
+                other = tape_of(partial(release, stored))
                 # What float32 rounds off may be paid for by more noise: the type of a table is public.
                 alike = same_tape(tape, other or [], more_noise=2.0**-6) if tape else indistinct(release, X, stored)
                 if not alike:
@@ -54,7 +54,7 @@ def _one_row_sets_no_type(case):
         ),
         shape=X.shape,
     )
-    tape, other = case.tape_of(lambda: release(X)), case.tape_of(lambda: release(twice))
+    tape, other = tape_of(lambda: release(X)), tape_of(lambda: release(twice))
     alike = same_tape(tape, other or []) if tape else indistinct(release, X, twice)
     return "" if alike else "releases something else of float32 rows if one has repeated entries: keep their type."
 
@@ -133,7 +133,7 @@ def _other_rows_are_irrelevant(case):
     }
     place = {"alone": 0, "first of others": 0, "last": -1, "first of very many": 0}
     released, tape = without_noise(lambda: release(X))
-    tape = _by_row(tape if case.is_repeated else None, len(X))
+    tape = _by_row(tape, len(X))
     if tape:  # an audit takes too many calls
         others["first of very many"] = np.vstack([X[:1], np.resize(strangers, (MANY, X.shape[1]))])
     for name, rows in others.items():

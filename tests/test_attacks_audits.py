@@ -1,0 +1,162 @@
+"""Attacks on audits and checks by estimators that keep their guarantee, of which audits may refute none."""
+# ruff: noqa: D102
+
+import math
+import secrets
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import make_column_transformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.validation import validate_data
+
+from skdprp import DPOPORP, DPPCA, DPBinner, PrivacyGuarantee, PublicScaler, audit_epsilon
+from skdprp.guarantee import Adjacency
+from skdprp.ledger import entry
+from skdprp.mechanisms import add_laplace, laplace_scale
+from skdprp.testing import _private_checks
+
+KERNEL = secrets.SystemRandom()
+LESS = 1 - 1e-9  # for the rounding of floats, and a confidence
+X = np.linspace(-0.9, 0.9, 30).reshape(10, 3)
+B = np.where(np.arange(10)[:, None] == 0, -X, X)
+
+
+class Released(BaseEstimator):
+    """Release some numbers of a table at each fit."""
+
+    def __init__(self, *, epsilon=1.0):
+        self.epsilon = epsilon
+
+    def fit(self, X, y=None):
+        epsilon = float(self.epsilon)
+        if not 0 < epsilon < math.inf:
+            raise ValueError("epsilon must be positive and finite.")
+        try:
+            X = validate_data(self, X, dtype=np.float64)
+            is_finite = np.isfinite(X).all()
+        except (TypeError, ValueError):
+            is_finite = False
+        if not is_finite:
+            raise ValueError("X must be a table of finite numbers.")
+        facts = {"released": "released_", "mechanism": "a choice", "assumptions": ("as many rows",)}
+        facts |= {"adjacency": Adjacency("replace_one"), "per": "fit", "not_covered": ("the running time",)}
+        guarantee = PrivacyGuarantee(epsilon, 0.0, **facts)
+        with entry(guarantee, type(self).__name__) as release:
+            self.released_ = np.atleast_1d(self.release(X, epsilon))
+        self.guarantee_ = guarantee.mark_seeded() if release.seeded else guarantee
+        return self
+
+
+class LargestCount(Released):
+    """Which column has most positive numbers, by noise that is twice a count's: its exact loss is epsilon."""
+
+    def release(self, X, epsilon):
+        counts = np.count_nonzero(X > 0, axis=0).astype(float)
+        return float(np.argmax(add_laplace(counts, laplace_scale(epsilon * LESS, 0.0, sensitivity=2.0))))
+
+
+def test_what_releases_less_than_it_adds_noise_to_is_told_under_which_condition_it_fails():
+    """All noisy counts are more than this hides, and it shows the largest only: that it "does not keep" was false."""
+    said = {}
+    for name, check in _private_checks(LargestCount()):
+        try:
+            check()
+        except AssertionError as error:
+            said[name] = str(error)
+    assert said.keys() == {"noise_is_enough"}
+    assert "if all numbers that noise is added to can be computed from what is released" in said["noise_is_enough"]
+
+
+class Centred(TransformerMixin, Released):
+    """Rows less their noisy mean, of which the mean alone is released."""
+
+    def release(self, X, epsilon):
+        scale = 2 * X.shape[1] / epsilon / len(X)
+        noise = [scale * KERNEL.expovariate(1) * KERNEL.choice((-1, 1)) for _ in X.T]
+        return np.clip(X, -1, 1).mean(axis=0) + noise
+
+    def transform(self, X):
+        return np.asarray(X) - self.released_
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Centred(),
+        make_pipeline(Centred()),
+        make_pipeline(DPPCA(2, delta=1e-3)),
+        make_pipeline(PublicScaler((-1, 1)), DPPCA(2, delta=1e-3)),
+        make_column_transformer((DPBinner(delta=1e-3), [0, 1, 2])),
+        make_pipeline(DPBinner(delta=1e-3), DPOPORP(2, delta=1e-3)),
+    ],
+    ids=lambda model: " ".join(str(model).split()),
+)
+@pytest.mark.filterwarnings("ignore:The noise hides most:UserWarning")
+def test_rows_that_a_fit_transforms_are_no_release(model):
+    """An audit looked at the secret rows, transformed, and refuted a true guarantee: more than 2.4 of 1."""
+    with pytest.raises(TypeError, match="Say by `output`"):
+        audit_epsilon(model, X, B, n_trials=100)
+
+
+def test_what_was_fitted_before_is_no_release_of_an_audit():
+    model = make_pipeline(FrozenEstimator(DPPCA(2, delta=1e-3).fit(X)), DPOPORP(2, delta=1e-3, max_change=4.0))
+    assert audit_epsilon(model, X, B, n_trials=100).n_trials == 100
+
+
+class Several(BaseEstimator):
+    """Fit each of a list."""
+
+    def __init__(self, models):
+        self.models = models
+
+    def fit(self, X, y=None):
+        self.models_ = [clone(model).fit(X) for model in self.models]
+        return self
+
+
+def cached(folder):
+    return Pipeline([("centred", Centred()), ("as it is", "passthrough")], memory=str(folder))
+
+
+def of_grid(model):
+    search = GridSearchCV(Pipeline([("model", "passthrough")]), {"model": [model]}, cv=2, scoring=lambda *_: 0.0)
+    return search, lambda fitted: fitted.best_estimator_["model"]["centred"].released_
+
+
+@pytest.mark.parametrize(
+    "audited",
+    [
+        lambda model: (model, lambda fitted: fitted["centred"].released_),
+        lambda model: (Several([model]), lambda fitted: fitted.models_[0]["centred"].released_),
+        of_grid,
+    ],
+    ids=["a pipeline", "in a list", "in a grid"],
+)
+def test_each_trial_has_noise_of_its_own_whatever_a_pipeline_remembers(audited, tmp_path):
+    """The fits of all trials came from the memory of the first: 500 hits of 500 refuted a true guarantee."""
+    model = cached(tmp_path)
+    outer, output = audited(model)
+    result = audit_epsilon(outer, X, B, n_trials=200, confidence=LESS, output=output)
+    assert not result.exceeds(Centred().fit(X).guarantee_)
+    assert model.memory == str(tmp_path) and not any(tmp_path.iterdir())
+    assert outer.fit(X) and any(tmp_path.iterdir())  # which remembers elsewhere
+
+
+class OfMuchMemory(Released):
+    """Has a parameter of that name, which caches nothing."""
+
+    def __init__(self, *, epsilon=1.0, memory="2GB"):
+        super().__init__(epsilon=epsilon)
+        self.memory = memory
+
+    def release(self, X, epsilon):
+        assert self.memory == "2GB"
+        return KERNEL.random()
+
+
+def test_a_parameter_that_is_called_memory_may_mean_something_else():
+    assert audit_epsilon(OfMuchMemory(), X, B, n_trials=20, output=lambda fitted: fitted.released_).epsilon == 0
