@@ -45,12 +45,13 @@ def audit_epsilon(
     release : callable or estimator
         A function from a data set to numbers, or to arrays or lists of them, with fresh noise at each call, and calls
         that do not depend on each other. Or an estimator: sketches are fitted once, on `a`, unless they already are,
-        and each trial is a call of `transform`. Any other estimator is cloned and fitted at each trial, pipelines
-        without their `memory`: what it releases are its weights, or else the transformed data; if a guarantee inside is
-        of a fit, `output` is needed. Clones copy a random generator or a seed that an estimator holds: if its noise
-        comes from there, all trials have one noise, and the bound is wrong. Give a function instead. Generators of
-        Python and numpy are refused among the parameters, at any depth, but for ``random_state`` of this library and
-        scikit-learn; seeds, and generators of other packages, go unnoticed.
+        and each trial is a call of `transform`. Any other estimator is cloned (pipelines without their `memory`) and
+        fitted at each trial. What it releases are its weights (`coef_`). Without weights, it is the transformed data,
+        unless the estimator or one of its steps has a guarantee for a fit: then, or if there is no `transform`,
+        `output` is needed. Clones copy a random generator or a seed that an estimator holds: if its noise comes from
+        there, all trials have one noise, and the bound is wrong. Give a function instead. Generators of Python and
+        numpy are refused among the parameters, at any depth, but for ``random_state`` of this library and scikit-learn;
+        seeds, and generators of other packages, go unnoticed.
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some. Take rows that are public or made up: each trial is a release of them.

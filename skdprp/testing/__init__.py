@@ -2,7 +2,7 @@
 
 They call an estimator in a fixed set of ways and find faults that show there; passing them proves nothing. Each check
 fails an estimator of the test suite that is broken in one way. What can be said for certain is asserted as it is; where
-noise decides, a check fails an estimator that keeps its guarantee less than once in 10^9 runs, but for the kinds that
+noise decides, an estimator that keeps its guarantee fails a check less than once in 10^9 runs, except the kinds that
 the notes name.
 """
 
@@ -105,16 +105,16 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     **What is sound, and may fail.** The checks are made for estimators that add noise to all that they release, and
     that hide a row with its label. Others may keep their guarantee and fail a check:
 
-    - Releases that hardly vary, such as choices among candidates, or numbers that are 0 below a threshold. Equal ones
-      are taken for repeated noise, or for none: give rows and an epsilon by which they vary. If epsilon is above 6 (or
-      3, where rows are added or removed), what is the same in 64 fits is taken for certain.
+    - Releases that hardly vary, such as choices among candidates, or numbers that are 0 below a threshold. Equal
+      releases are taken for repeated noise, or for no noise: choose rows and an epsilon with which releases vary. If
+      epsilon is above 6 (or 3, where rows are added or removed), what is the same in 64 fits is taken to have no noise.
     - Estimators that release less than they add noise to, such as the largest of noisy counts, or their sum, if the
       proof of their guarantee needs this.
     - Secret samples of the rows: no replay repeats them.
-    - Noise whose scale follows from the rows, or how many numbers it is added to, as with smooth sensitivity, or with
-      counts of cells that have rows.
-    - Guarantees for other units, such as one label, or given more than the set of labels: the checks change all of a
-      row and its label.
+    - Noise whose scale follows from the rows, as with smooth sensitivity, and noise on as many numbers as the rows
+      decide, as with counts of only those cells that have rows.
+    - Guarantees for other units, such as one label, and guarantees whose `given` says that neighbours share more than
+      the set of labels: the checks change all of a row and its label.
 
     Examples
     --------
