@@ -13,6 +13,7 @@ from copy import deepcopy
 from decimal import localcontext
 from fractions import Fraction
 from functools import cache, wraps
+from io import BytesIO
 from itertools import pairwise
 from numbers import Integral, Real
 from uuid import uuid4
@@ -345,12 +346,31 @@ def is_frame(X):
 
 def own_copy(X):
     """A copy of rows that a step may write into: frames copied as such share the objects in their cells."""
+    written, nans = BytesIO(), []
     try:
-        return pickle.loads(pickle.dumps(X))
+        _PicklerOfRows(written, nans).dump(X)
+        written.seek(0)
+        unpickler = pickle.Unpickler(written)
+        unpickler.persistent_load = nans.__getitem__
+        return unpickler.load()
     except (pickle.PicklingError, AttributeError, TypeError) as error:  # of cells that cannot be written out
         if is_frame(X) or hasattr(X, "iloc"):
             raise TypeError("X has cells that cannot be copied: turn them into text, numbers or lists.") from error
         return deepcopy(X)
+
+
+class _PicklerOfRows(pickle.Pickler):
+    """Leaves each nan what it is: a set, or the keys of a dict, have one object once, and two of its copies twice."""
+
+    def __init__(self, file, nans):
+        super().__init__(file)
+        self.nans = nans
+
+    def persistent_id(self, thing):
+        if type(thing) is not float or thing == thing:
+            return None
+        self.nans.append(thing)
+        return len(self.nans) - 1
 
 
 @silent

@@ -51,7 +51,7 @@ def audit_epsilon(
         `output` is needed. Clones copy a random generator or a seed that an estimator holds: if its noise comes from
         there, all trials have one noise, and the bound is wrong. Give a function instead. Generators of Python and
         numpy are refused among the parameters, at any depth, but for ``random_state`` of this library and scikit-learn;
-        seeds, and generators of other packages, go unnoticed.
+        seeds, generators of other packages, and fits that something else caches go unnoticed.
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some. Take rows that are public or made up: each trial is a release of them.

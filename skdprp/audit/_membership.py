@@ -2,10 +2,12 @@
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from ._trials import labelled
+from ._trials import copied, labelled
+
+_METHODS = "predict_proba", "decision_function"
 
 
 def membership_inference_auc(classifier, members, non_members):
@@ -71,7 +73,9 @@ def membership_inference_auc(classifier, members, non_members):
 
 def _confidence(classifier, X, y):
     """How sure the classifier is of the true label of each row."""
-    y = np.asarray(y)
+    if not all(any(hasattr(classifier, name) for name in names) for names in (("classes_",), _METHODS)):
+        raise ValueError("A classifier with predict_proba or decision_function is needed.")
+    X, y = copied(X), column_or_1d(y)
     check_consistent_length(X, y)
     # Labels above all classes would point beside them, and are found out in the next line.
     codes = np.searchsorted(classifier.classes_, y).clip(max=len(classifier.classes_) - 1)
@@ -79,8 +83,6 @@ def _confidence(classifier, X, y):
         raise ValueError("There are labels that the classifier does not know.")
     if hasattr(classifier, "predict_proba"):
         return np.take_along_axis(classifier.predict_proba(X), codes[:, None], axis=1).ravel()
-    if not hasattr(classifier, "decision_function"):
-        raise ValueError("The classifier needs predict_proba or decision_function.")
     scores = classifier.decision_function(X)
     if scores.ndim == 1:
         return np.where(codes == 1, scores, -scores)

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from numbers import Integral
+from types import MethodType
 from typing import Any
 from uuid import uuid4
 
@@ -13,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -75,15 +75,23 @@ def _call(release, data, n):
 
 
 def _release_of_copy(release, data):
-    return release(_copied(data))
+    return release(copied(data))
 
 
-def _copied(data):
-    """Copy rows, which others may write into, as scikit-learn does with copy=False: the next trial gets the same."""
-    if isinstance(data, tuple):
-        return tuple(map(_copied, data))
-    is_kept = isinstance(data, np.ndarray | list | dict) or sp.issparse(data)  # no stream of releases
-    return own_copy(data) if is_kept or (hasattr(data, "iloc") and not is_lazy(data)) else data
+def copied(data):
+    """Copy rows, which others may write into, as scikit-learn does with copy=False: the next trial gets the same.
+
+    What is beside them in tuples, lists and dicts stays: of a generator each copy would draw the same noise.
+    """
+    if type(data) in (tuple, list):
+        return type(data)(map(copied, data))
+    if type(data) is dict:
+        return {name: copied(part) for name, part in data.items()}
+    if hasattr(data, "_fields"):
+        return type(data)(*map(copied, data))
+    if hasattr(data, "iloc") and not is_lazy(data):
+        return own_copy(data)
+    return deepcopy(data) if isinstance(data, np.ndarray | list | dict) or sp.issparse(data) else data
 
 
 def _call_on_copies(release, row, n, output=None):
@@ -115,9 +123,10 @@ def trials_of(release, a, b, *, rows_are_trials=None, output=None):
 
 def _without_caches(estimator):
     """Clone an estimator without the `memory` of pipelines: each trial would have the fit, and noise, of the first."""
+    kept = {id(part) for part in reachable(estimator)}  # which clones share: what is frozen, for instance
     estimator = clone(estimator)
-    for part in reachable(estimator, closed=FrozenEstimator):
-        if isinstance(part, Pipeline):
+    for part in reachable(estimator):
+        if isinstance(part, Pipeline) and id(part) not in kept:
             part.memory = None
     return estimator
 
@@ -137,7 +146,7 @@ def _trials_of(release, a, b, *, rows_are_trials=None, output=None):
 
 
 def _fit_and_take(estimator, output, data, n):
-    return _call(lambda data: output(clone(estimator).fit(*_copied(data))), data, n)
+    return _call(lambda data: output(clone(estimator).fit(*copied(data))), data, n)
 
 
 def _as_arguments(data):
@@ -203,7 +212,7 @@ def _upper(matrix):
 
 
 def _transformed(estimator, data):
-    data = _copied(data)
+    data = copied(data)
     return clone(estimator).fit(*data).transform(data[0])
 
 
@@ -213,10 +222,10 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     a, b = _as_arguments(a), _as_arguments(b)
     _require_one_width(a[0], b[0])
     _require_as_many_rows(estimator, a, b)
-    fitted = clone(estimator).fit(*_copied(a))
+    fitted = clone(estimator).fit(*copied(a))
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
     if output is None and not hasattr(fitted, "coef_"):
-        if not hasattr(fitted, "transform") or _has_released_at_fit(fitted):
+        if not hasattr(fitted, "transform") or _has_released_at_fit(fitted, estimator):
             raise TypeError(
                 f"Say by `output` what a fitted {type(estimator).__name__} releases, such as "
                 "output=lambda pipeline: pipeline[-1].coef_ for a Pipeline that ends in a linear model. If rows that "
@@ -226,11 +235,12 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     return Trials(partial(_fit_and_take, estimator, output or _released), a, b, {}, delta)
 
 
-def _has_released_at_fit(fitted):
+def _has_released_at_fit(fitted, estimator):
     """Whether a guarantee of something that is fitted is of this fit alone: rows that it transforms are no release."""
-    parts = reachable(fitted, closed=FrozenEstimator)
-    fits = (part for part in parts if isinstance(part, BaseEstimator) and not isinstance(part, FrozenEstimator))
-    guarantees = (getattr(part, "guarantee_", None) for part in fits)
+    # Neither what clones share, nor what functions among the parameters call, is fitted.
+    before = {id(part) for part in reachable(estimator)}
+    parts = (part for part in reachable(fitted, closed=(MethodType, partial)) if id(part) not in before)
+    guarantees = (getattr(part, "guarantee_", None) for part in parts if isinstance(part, BaseEstimator))
     return any(isinstance(one, PrivacyGuarantee) and one.per == "fit" for one in guarantees)
 
 
