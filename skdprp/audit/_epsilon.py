@@ -46,12 +46,13 @@ def audit_epsilon(
         A function from a data set to numbers, or to arrays or lists of them, with fresh noise at each call, and calls
         that do not depend on each other. Or an estimator: sketches are fitted once, on `a`, unless they already are,
         and each trial is a call of `transform`. Any other estimator is cloned (pipelines without their `memory`) and
-        fitted at each trial. What it releases are its weights (`coef_`). Without weights, it is the transformed data,
-        unless the estimator or one of its steps has a guarantee for a fit: then, or if there is no `transform`,
-        `output` is needed. Clones copy a random generator or a seed that an estimator holds: if its noise comes from
-        there, all trials have one noise, and the bound is wrong. Give a function instead. Generators of Python and
-        numpy are refused among the parameters, at any depth, but for ``random_state`` of this library and scikit-learn;
-        seeds, generators of other packages, and fits that something else caches go unnoticed.
+        fitted at each trial. Its weights (`coef_`) are taken as what it releases or, if it has none, the transformed
+        data. Without weights, `output` is needed if there is no `transform`, or if the estimator or one of its steps
+        has a guarantee for a fit. Clones copy a random generator or a seed that an estimator holds: if its noise comes
+        from there, all trials have one noise, and the bound is wrong. Give a function instead. Generators of Python and
+        numpy are refused among the parameters, at any depth, but for ``random_state`` of this library and scikit-learn.
+        Seeds, and generators of other packages, go unnoticed, and so do fits cached by anything but the `memory` of a
+        pipeline.
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some. Take rows that are public or made up: each trial is a release of them.

@@ -81,9 +81,9 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       again? Does `fit_transform` add this library's noise to the numbers that fit and transform add it to?
     - **Noise.** Is it new in each call, copy, pickle, thread, fork and fold, and under equal seeds of numpy, of Python,
       of `random_state` and of parameters named seed? Outputs are compared as a whole: if only a part repeats, it
-      passes. Do rows, columns and classes move apart, also with ``n_jobs=2``? Do 600 rows share none, and are 10,000
-      equal rows released as different numbers, unless as bits? Does every number that transform and `fit_transform`
-      release vary? Does a seed of :func:`~skdprp.testing.reproducible_noise` mark the guarantee?
+      passes. Do rows, columns and classes get different noise, also with ``n_jobs=2``? Do no two of 600 rows share
+      noise, and are 10,000 equal rows released as different numbers, unless as bits? Does every number that transform
+      and `fit_transform` release vary? Does a seed of :func:`~skdprp.testing.reproducible_noise` mark the guarantee?
     - **What is kept and said.** Attributes of the fitted object, what a pickle of it has, its repr, its report, and the
       warnings, prints and logs of fit, transform and predict: are they the same where rows, or the weight or group of
       one row, are others and all released numbers are replayed from a first fit? Do they have a number of the rows, or
@@ -94,9 +94,9 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       float16? Is the release of a row the same alone, first, last, beside larger and empty ones and, if this library
       draws the noise, as the first of 10,000? Has what transform returns no index?
     - **Sensitivity.** Does noise have the same scales and sizes for other tables if the same was released before? For
-      classes of other packages: do two neighbours, of which one has another, an empty or a far row, target or label,
-      move all that Gaussian and Laplace noise is added to, up to the first noise of another kind, by no more than they
-      hide together?
+      estimators of other packages, two neighbours are compared: one of them has another row, target or label, which may
+      be empty or far off. Of all values to which Gaussian and Laplace noise is added, up to the first noise of another
+      kind: do they differ between the neighbours by no more than all this noise hides together?
     - **Audits** of one or a few pairs of neighbours: `neighbours`, or those described there.
 
     The replays, scales and moves are compared where all noise is drawn by this library. For other noise, only what
@@ -108,11 +108,11 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - Releases that hardly vary, such as choices among candidates, or numbers that are 0 below a threshold. Equal
       releases are taken for repeated noise, or for no noise: choose rows and an epsilon with which releases vary. If
       epsilon is above 6 (or 3, where rows are added or removed), what is the same in 64 fits is taken to have no noise.
-    - Estimators that release less than they add noise to, such as the largest of noisy counts, or their sum, if the
-      proof of their guarantee needs this.
+    - Estimators that add noise to more numbers than they release, if the proof of their guarantee needs the rest to
+      stay hidden. For instance, they add noise to counts, and release only the largest of them, or only the sum.
     - Secret samples of the rows: no replay repeats them.
-    - Noise whose scale follows from the rows, as with smooth sensitivity, and noise on as many numbers as the rows
-      decide, as with counts of only those cells that have rows.
+    - Noise whose scale depends on the rows, as with smooth sensitivity, and noise added to a number of values that
+      depends on the rows, as when only cells that have rows are counted.
     - Guarantees for other units, such as one label, and guarantees whose `given` says that neighbours share more than
       the set of labels: the checks change all of a row and its label.
 
