@@ -50,9 +50,9 @@ def audit_epsilon(
         data. Without weights, `output` is needed if there is no `transform`, or if the estimator or one of its steps
         has a guarantee for a fit. Clones copy a random generator or a seed that an estimator holds: if its noise comes
         from there, all trials have one noise, and the bound is wrong. Give a function instead. Generators of Python and
-        numpy are refused among the parameters, at any depth, but for ``random_state`` of this library and scikit-learn.
-        Seeds, and generators of other packages, go unnoticed, and so do fits cached by anything but the `memory` of a
-        pipeline.
+        numpy are refused among the parameters, at any depth; they are accepted only as ``random_state`` of this library
+        and scikit-learn. Seeds, and generators of other packages, go unnoticed, and so do fits cached by anything but
+        the `memory` of a pipeline.
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some. Take rows that are public or made up: each trial is a release of them.

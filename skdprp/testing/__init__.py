@@ -82,8 +82,9 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - **Noise.** Is it new in each call, copy, pickle, thread, fork and fold, and under equal seeds of numpy, of Python,
       of `random_state` and of parameters named seed? Outputs are compared as a whole: if only a part repeats, it
       passes. Do rows, columns and classes get different noise, also with ``n_jobs=2``? Do no two of 600 rows share
-      noise, and are 10,000 equal rows released as different numbers, unless as bits? Does every number that transform
-      and `fit_transform` release vary? Does a seed of :func:`~skdprp.testing.reproducible_noise` mark the guarantee?
+      noise? Are 10,000 equal rows released as different numbers (not asked if bits are released)? Does every number
+      that transform and `fit_transform` release vary? If :func:`~skdprp.testing.reproducible_noise` seeds the noise, is
+      the guarantee marked as seeded?
     - **What is kept and said.** Attributes of the fitted object, what a pickle of it has, its repr, its report, and the
       warnings, prints and logs of fit, transform and predict: are they the same where rows, or the weight or group of
       one row, are others and all released numbers are replayed from a first fit? Do they have a number of the rows, or
@@ -93,10 +94,11 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       (also with unsorted and repeated names), CSR of several forms, float32 and, of whole numbers, uint8, int8 and
       float16? Is the release of a row the same alone, first, last, beside larger and empty ones and, if this library
       draws the noise, as the first of 10,000? Has what transform returns no index?
-    - **Sensitivity.** Does noise have the same scales and sizes for other tables if the same was released before? For
-      estimators of other packages, two neighbours are compared: one of them has another row, target or label, which may
-      be empty or far off. Of all values to which Gaussian and Laplace noise is added, up to the first noise of another
-      kind: do they differ between the neighbours by no more than all this noise hides together?
+    - **Sensitivity.** If all that was released so far is the same for two tables, does the next noise have the same
+      scale for both, and is it added to as many numbers? For estimators of other packages, two neighbours are compared:
+      one of them has another row, target or label, which may be empty or far off. Take all values to which Gaussian or
+      Laplace noise is added before any noise of another kind is drawn: do they, together, differ between the neighbours
+      by no more than all this noise together hides?
     - **Audits** of one or a few pairs of neighbours: `neighbours`, or those described there.
 
     The replays, scales and moves are compared where all noise is drawn by this library. For other noise, only what
@@ -111,10 +113,10 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - Estimators that add noise to more numbers than they release, if the proof of their guarantee needs the rest to
       stay hidden. For instance, they add noise to counts, and release only the largest of them, or only the sum.
     - Secret samples of the rows: no replay repeats them.
-    - Noise whose scale depends on the rows, as with smooth sensitivity, and noise added to a number of values that
-      depends on the rows, as when only cells that have rows are counted.
-    - Guarantees for other units, such as one label, and guarantees whose `given` says that neighbours share more than
-      the set of labels: the checks change all of a row and its label.
+    - Noise whose scale depends on the rows, as with smooth sensitivity; and noise added to more or to fewer values,
+      depending on the rows, as when only cells that have rows are counted.
+    - Guarantees for other units, such as one label. And guarantees whose `given` says that neighbours have more in
+      common than the set of labels that occur. The checks change all of a row and its label.
 
     Examples
     --------
