@@ -367,6 +367,7 @@ class _PicklerOfRows(pickle.Pickler):
         self.nans = nans
 
     def persistent_id(self, thing):
+        """Return the place of a nan among those that are kept, and None for all else."""
         if type(thing) is not float or thing == thing:
             return None
         self.nans.append(thing)

@@ -7,8 +7,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._trials import copied, labelled
 
-_METHODS = "predict_proba", "decision_function"
-
 
 def membership_inference_auc(classifier, members, non_members):
     """Measure how well a classifier's confidence tells the rows it was trained on from others.
@@ -36,7 +34,7 @@ def membership_inference_auc(classifier, members, non_members):
     TypeError
         If `members` or `non_members` is no tuple (X, y).
     ValueError
-        If the classifier has neither method, or a label is not one of its classes.
+        If this is no classifier with one of these methods, or a label is not one of its classes.
 
     See Also
     --------
@@ -73,7 +71,8 @@ def membership_inference_auc(classifier, members, non_members):
 
 def _confidence(classifier, X, y):
     """How sure the classifier is of the true label of each row."""
-    if not all(any(hasattr(classifier, name) for name in names) for names in (("classes_",), _METHODS)):
+    has_scores = hasattr(classifier, "predict_proba") or hasattr(classifier, "decision_function")
+    if not has_scores or not hasattr(classifier, "classes_"):
         raise ValueError("A classifier with predict_proba or decision_function is needed.")
     X, y = copied(X), column_or_1d(y)
     check_consistent_length(X, y)

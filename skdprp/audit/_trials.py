@@ -83,12 +83,13 @@ def copied(data):
 
     What is beside them in tuples, lists and dicts stays: of a generator each copy would draw the same noise.
     """
-    if type(data) in (tuple, list):
-        return type(data)(map(copied, data))
+    if isinstance(data, tuple):
+        parts = map(copied, data)
+        return type(data)(*parts) if hasattr(data, "_fields") else tuple(parts)
+    if type(data) is list:
+        return list(map(copied, data))
     if type(data) is dict:
         return {name: copied(part) for name, part in data.items()}
-    if hasattr(data, "_fields"):
-        return type(data)(*map(copied, data))
     if hasattr(data, "iloc") and not is_lazy(data):
         return own_copy(data)
     return deepcopy(data) if isinstance(data, np.ndarray | list | dict) or sp.issparse(data) else data
@@ -123,10 +124,10 @@ def trials_of(release, a, b, *, rows_are_trials=None, output=None):
 
 def _without_caches(estimator):
     """Clone an estimator without the `memory` of pipelines: each trial would have the fit, and noise, of the first."""
-    kept = {id(part) for part in reachable(estimator)}  # which clones share: what is frozen, for instance
+    own = {id(part): part for part in reachable(estimator)}  # of which clones share some, such as what is frozen
     estimator = clone(estimator)
     for part in reachable(estimator):
-        if isinstance(part, Pipeline) and id(part) not in kept:
+        if isinstance(part, Pipeline) and id(part) not in own:
             part.memory = None
     return estimator
 

@@ -115,9 +115,9 @@ def projection_expected_error(X, y, *, n_components, scale):
 
 def _least_squares(X, y):
     """Return the least sum of squared residuals."""
-    # By a QR decomposition, in a quarter of the time of the singular values that numpy computes.
-    rank = {"cond": np.finfo(float).eps * max(X.shape), "lapack_driver": "gelsy"}
-    return np.sum((X @ lstsq(X, y, check_finite=False, **rank)[0] - y) ** 2)
+    # By a QR decomposition, in a third of the time of the singular values that numpy computes.
+    coef = lstsq(X, y, cond=np.finfo(float).eps * max(X.shape), lapack_driver="gelsy")[0]
+    return np.sum((X @ coef - y) ** 2)
 
 
 def projection_error_bound(
