@@ -174,9 +174,17 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, LazyTransformerMixin, PrivateMoment
         Returns
         -------
         ndarray of shape (n_samples, n_features)
+
+        Raises
+        ------
+        ValueError
+            If X has not as many columns as there are components.
         """
         check_is_fitted(self)
-        return validate_array(X, accept_sparse="csr", dtype=FLOATS) @ self.components_ + self.mean_
+        projected = validate_array(X, accept_sparse="csr", dtype=FLOATS)
+        if projected.shape[1] != self.n_components_:
+            raise ValueError(f"X has {projected.shape[1]} columns, and there are {self.n_components_} components.")
+        return projected @ self.components_ + self.mean_
 
     @property
     def _n_features_out(self):

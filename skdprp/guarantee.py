@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from fractions import Fraction
+from numbers import Integral
 from typing import Literal
 
 from ._adjacency import Relation, Unit
@@ -49,7 +50,8 @@ TYPES_ARE_PUBLIC = (
 # Where a reader guesses the types of a column part by part, one odd cell makes "1.0" of each "1" in its part. One label
 # may exchange a fifth of the rows of a stratified split, and so may one row more of a person in any split of rows.
 ROWS_ARE_READ_ALONE = (
-    "no row decides which others are there, in which order, or how they are read (no stratify, types given to readers)"
+    "no row decides which others are there, in which order, or how they are read (do not stratify; give readers the "
+    "types)"
 )
 # What a private step released decides what those behind it see: only the total of all holds then.
 ONLY_PRIVATE_STEPS_FITTED = (
@@ -274,7 +276,9 @@ class PrivacyGuarantee:
     ------
     ValueError
         If epsilon or what was audited is negative or nan, delta no probability, or not 0 for MI-DP; if there is no
-        such definition, or `per` is something else.
+        such definition, `per` is something else, or there are no releases.
+    TypeError
+        If `adjacency` is no Adjacency, or `assumptions` or `not_covered` no tuple of texts.
 
     Examples
     --------
@@ -321,8 +325,15 @@ class PrivacyGuarantee:
     hidden_changes: float | None = None
 
     def __post_init__(self):
-        for name in ("epsilon", "delta", "audited_epsilon", "hidden_changes"):
+        for name in ("epsilon", "delta", "n_releases", "audited_epsilon", "hidden_changes"):
             object.__setattr__(self, name, to_python(getattr(self, name)))
+        for name in ("assumptions", "not_covered"):
+            texts = getattr(self, name)
+            if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+                raise TypeError(f"{name} must be a tuple of texts, got {texts!r}.")
+            object.__setattr__(self, name, tuple(texts))
+        if not isinstance(self.n_releases, Integral) or self.n_releases < 1:
+            raise ValueError(f"n_releases must be a whole number of at least 1, got {self.n_releases!r}.")
         object.__setattr__(self, "definition", Definition(self.definition))
         with suppress(ValueError):  # others are named by whoever states the guarantee
             object.__setattr__(self, "unit", Unit(self.unit))

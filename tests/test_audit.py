@@ -1030,3 +1030,9 @@ def test_the_contract_is_asked_of_an_estimator_whose_neighbours_no_table_has():
     """Of a descent with an intercept no table has a blank row: the check of audits has nothing to say then."""
     model = DPRidge(target_bounds=(-5, 5), epsilon=2.0, delta=0.01, adjacency="add_remove", mechanism="descent")
     assert not list(_audits(Case(model, X60, Y60.astype(float)), model))
+
+
+def test_rows_of_a_fit_are_no_trials():
+    X, y = np.eye(4), [0, 1, 0, 1]
+    with pytest.raises(TypeError, match="each fit of AMPClassifier is one"):
+        trials_of(AMPClassifier(delta=0.01), (X, y), (X, y), rows_are_trials=True)

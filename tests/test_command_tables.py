@@ -191,3 +191,11 @@ def test_no_cell_decides_how_the_numbers_of_other_rows_are_read(folder, other):
             assert read is None or np.array_equal(read[:-1], np.array(cells, dtype=object).astype(float))
         listed = check_features("table.csv", X[["size"]].astype(str), {"size": [float(2**60)]}, ())
         assert listed["size"][0] == 2.0**60
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_commas_in_a_quoted_name_separate_nothing(folder, separator):
+    rows = ["name", '"age, in ""whole"" years, or months"', "label"], ["York", "30", "yes"], ["Hull", "40", "no"]
+    (folder / "table.csv").write_text("".join(separator.join(row) + "\n" for row in rows))
+    X, y = read_file(folder / "table.csv", target="label", classes=["no", "yes"])
+    assert X.columns.tolist() == ["name", 'age, in "whole" years, or months'] and list(y) == ["yes", "no"]

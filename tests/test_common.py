@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import TransformerMixin, clone, is_classifier, is_regressor
 from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils.estimator_checks import (
@@ -39,6 +40,8 @@ from skdprp import (
     PublicBinner,
     PublicScaler,
     iDPSignRP,
+    load_model,
+    save_model,
 )
 from skdprp.linear_model import _sketched_least_squares
 from skdprp.mechanisms import Published
@@ -267,3 +270,53 @@ def test_frames_of_sketches_keep_all_but_the_index(estimator, silenced_noise, ex
     """scikit-learn expects the index of the rows, which may name people; nothing else differs from what it expects."""
     with pytest.raises(AssertionError, match=r"DataFrame\.index are different"):
         check_set_output_transform_pandas(type(estimator).__name__, clone(estimator))
+
+
+SET_LATER = {
+    "max_norm": 0.1,
+    "max_abs": 0.1,
+    "multi_class": "ovr",
+    "loss": "huber_hinge",
+    "hidden_layer_sizes": (2,),
+    "activation": "tanh",
+    "fit_intercept": False,
+    "target_bounds": (-0.1, 0.1),
+    "bounds": (-9, 9),
+    "classes": [5, 6, 7],
+    "mechanism": "moments",
+}
+
+
+@pytest.mark.parametrize(
+    "estimator", [one for one in ESTIMATORS if not isinstance(one, tuple(map(type, SKETCHES)))], ids=repr
+)
+def test_what_is_set_after_a_fit_is_for_the_next_one(estimator):
+    """Predictions, scores and probabilities are those of the fit, and so are transformed rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (60, 4)), np.arange(60) % 3
+    with warnings.catch_warnings(action="ignore"):
+        fitted = clone(estimator).fit(X, X.sum(axis=1) if is_regressor(estimator) else y)
+
+    def tell(name):
+        told = getattr(fitted, name)(X)
+        return told.toarray() if sp.issparse(told) else told
+
+    names = ["transform", "predict", "decision_function", "predict_log_proba"]
+    told = {name: tell(name) for name in names if hasattr(fitted, name)}
+    for name in fitted.get_params().keys() & SET_LATER.keys():
+        before = fitted.get_params()[name]
+        fitted.set_params(**{name: SET_LATER[name]})
+        for method, expected in told.items():
+            np.testing.assert_array_equal(tell(method), expected, err_msg=f"{method} after {name}")
+        fitted.set_params(**{name: before})
+
+
+def test_a_model_whose_loss_is_set_after_its_fit_keeps_or_lacks_probabilities(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (60, 4)), np.arange(60) % 2
+    hinge = AMPClassifier(loss="huber_hinge").fit(X, y).set_params(loss="log_loss")
+    assert not hasattr(hinge, "predict_proba")
+    model = AMPClassifier(max_norm=1.0).fit(X, y)
+    expected = model.predict_proba(X)
+    save_model(tmp_path / "model.npz", model.set_params(max_norm=0.01, loss="huber_hinge"))
+    np.testing.assert_array_equal(load_model(tmp_path / "model.npz").estimator.predict_proba(X), expected)

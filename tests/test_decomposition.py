@@ -135,3 +135,8 @@ def test_private_regression_composes_with_private_classification():
     ridge = DPRidge(target_bounds=(-1, 1), delta=1e-6).fit(X, X[:, 0])
     classifier = AMPClassifier(delta=1e-6, classes=[False, True]).fit(X, X[:, 0] > 0.1)
     assert 1.3 < compose(ridge.guarantee_, classifier.guarantee_).epsilon < 2
+
+
+def test_rows_of_another_width_have_no_inverse(seeded):
+    with pytest.raises(ValueError, match="X has 5 columns, and there are 2 components"):
+        DPPCA(2).fit(table(50)).inverse_transform(table(3))

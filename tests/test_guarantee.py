@@ -806,3 +806,19 @@ def test_what_is_assumed_of_several_steps_is_printed_once():
     guarantee = PrivacyGuarantee(1.0, 0.0, assumptions=assumed)
     for printed in (str(guarantee), guarantee._repr_html_(), guarantee.to_markdown()):
         assert printed.count("a, b: no row is moved") == printed.count("no row") == printed.count("all is public") == 1
+
+
+def test_texts_and_counts_are_checked():
+    """A list of assumptions was another guarantee than its own copy, and a text one assumption for each letter."""
+    adjacency = Adjacency("replace_one")
+    listed = PrivacyGuarantee(1.0, 0.0, adjacency=adjacency, assumptions=["n is public"], not_covered=[])
+    assert PrivacyGuarantee.from_dict(listed.to_dict()) == listed == replace(listed, assumptions=("n is public",))
+    assert hash(listed) and compose(listed, listed).assumptions[0] == "n is public"
+    assert type(PrivacyGuarantee(1.0, 0.0, n_releases=np.int64(2)).n_releases) is int
+    for name in ("assumptions", "not_covered"):
+        for texts in ("n is public", [1], ["a", None]):
+            with pytest.raises(TypeError, match=f"{name} must be a tuple of texts"):
+                PrivacyGuarantee(1.0, 0.0, **{name: texts})
+    for count in (0, -3, 1.5, "two", None):
+        with pytest.raises(ValueError, match="n_releases must be a whole number"):
+            PrivacyGuarantee(1.0, 0.0, n_releases=count)

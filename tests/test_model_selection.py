@@ -747,3 +747,9 @@ def test_a_grid_may_put_steps_into_the_place_of_none():
     assert search.fit(table, table["size"].to_numpy()).predict(table).shape == (400,)
     with pytest.raises(ValueError, match="text where numbers should be"):
         clone(search).set_params(param_grid={"ridge__max_norm": [1.0]}).fit(table, table["size"].to_numpy())
+
+
+def test_an_empty_grid_is_refused_by_its_name():
+    X = pd.DataFrame({"a": ["x", "y"] * 20})
+    with pytest.raises(ValueError, match="param_grid has no candidate"):
+        DPSearchCV(AMPClassifier(classes=[0, 1]), []).fit(X, [0, 1] * 20)

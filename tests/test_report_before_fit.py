@@ -339,3 +339,14 @@ def test_what_is_frozen_is_planned_alone_as_in_a_pipeline():
     assert totals[0] == totals[1] and totals[0].epsilon == 1.0
     with pytest.raises(NotFittedError):
         privacy_report(FrozenEstimator(KNOWN), X, y)
+
+
+@pytest.mark.parametrize("ask", [privacy_report, partial(set_budget, epsilon=1.0)])
+def test_rows_and_targets_of_different_numbers_are_refused_before_anything_is_spent(ask):
+    X = np.linspace(-1, 1, 60).reshape(20, 3)
+    for model, y in ((DPRidge(target_bounds=(0, 9)), X[:3, 0]), (AMPClassifier(classes=[0, 1]), [])):
+        with pytest.raises(ValueError, match=f"X has 20 rows, and y has {len(y)}"):
+            ask(make_pipeline(DPScaler(), model), X, y)
+    # A few rows and a few targets that are like all.
+    plan = privacy_report(DPRidge(target_bounds=(0, 9)), X[:5], X[:3, 0], n_samples=20)
+    assert plan.private.delta == 1 / 20**2

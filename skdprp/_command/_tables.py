@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import re
 import warnings
 import zlib
 from contextlib import contextmanager
@@ -112,7 +113,7 @@ def _read_csv(path, as_text, target=None):
         header = next((line for line in file if line.strip()), "").strip("\r\n")
     if not header.strip():
         raise ValueError(f"{path}: the file is empty")
-    separator = max(",;\t", key=header.count)
+    separator = max(",;\t", key=re.sub('"[^"]*"', "", header).count)  # a quoted name may hold some
     try:
         columns = list(pd.read_csv(path, sep=separator, nrows=0, index_col=False).columns)
         if columns[0] == "Unnamed: 0":

@@ -118,6 +118,8 @@ def trials_of(release, a, b, *, rows_are_trials=None, output=None):
     if is_estimator and not is_fitted_once:
         release = _without_caches(release)
         require_noise_of_its_own(release)
+    if rows_are_trials is not None and is_estimator and not isinstance(release, BaseSketch):
+        raise TypeError(f"rows_are_trials is for functions and sketches: each fit of {type(release).__name__} is one.")
     trials = _trials_of(release, a, b, rows_are_trials=rows_are_trials, output=output)
     return replace(trials, in_threads=not is_estimator or calls_others(release))
 

@@ -72,9 +72,18 @@ LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or
 
 
 def _has_probabilities(estimator):
+    estimator = _as_fitted(estimator)
     if getattr(estimator, "loss", "log_loss") != "huber_hinge":
         return True
     raise AttributeError(f"Probabilities need loss='log_loss' or 'capped_log_loss', got {estimator.loss!r}.")
+
+
+def _as_fitted(estimator):
+    """Copy an estimator with the parameters of its fit, by which it predicts: those set since are for the next fit."""
+    twin = object.__new__(type(estimator))
+    fitted = vars(estimator).copy()
+    vars(twin).update(fitted | fitted.get("_calibrated_for", {}))
+    return twin
 
 
 def _check_memory(problem):
@@ -249,7 +258,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         # The entry stands if `_release` raises: that it did may tell of the rows.
         with calibration.recorded(self), one_blas_thread():
             vars(model).update(model._release(calibration, *data))
-        model.classes_, model._calibrated_for = classes, parameters  # the latter for reports and searches
+        model.classes_, model._calibrated_for = classes, parameters  # the latter for predictions, reports and searches
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
         return self
@@ -337,7 +346,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        scores = self._scores(X)
+        scores = _as_fitted(self)._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @by_chunks
@@ -398,7 +407,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         {ndarray, dask array} of shape (n_samples, n_classes)
             In the order of `classes_`. Finite also where the probability is below all floats.
         """
-        return self._log_probabilities(self.decision_function(X))
+        return _as_fitted(self)._log_probabilities(self.decision_function(X))
 
     @available_if(_has_probabilities)
     @by_chunks

@@ -207,6 +207,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         weights = np.ldexp(np.linalg.lstsq(table[:, :-1], table[:, -1])[0], exponent)
         model.coef_ = weights[: X.shape[1]].copy()
         model.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
+        model._fitted_max_abs = model.max_abs
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
         return self
@@ -273,7 +274,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         """
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        return clip_entries(X, self.max_abs) @ self.coef_ + self.intercept_
+        return clip_entries(X, self._fitted_max_abs) @ self.coef_ + self.intercept_
 
     @silent
     def score(self, X, y, sample_weight=None):

@@ -388,6 +388,8 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     """
     if sensitivity == 0:
         return 0.0
+    if epsilon == 0:
+        raise ValueError("epsilon must be above 0.")
     scale = check_scale(sensitivity / epsilon)
     # The division may have rounded down, to a loss above epsilon.
     meets = Fraction(sensitivity) <= Fraction(epsilon) * Fraction(scale)

@@ -466,7 +466,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             raise TypeError(_LAZY)
         classifies = is_classifier(self.estimator)
         y = without_values(of_one_type, y, name="y") if classifies else y
-        if options := _options_of_rows([self._candidate(params) for params in ParameterGrid(self.param_grid)]):
+        if options := _options_of_rows([self._candidate(params) for params in self._combinations()]):
             _, y = validate_data(self, X, y, y_numeric=not classifies, **options)
         else:  # of texts only how many there are, which have no columns to take over
             _, y = validate_data(BaseEstimator(), np.zeros((_num_samples(X), 1)), y, y_numeric=not classifies)
@@ -518,48 +518,59 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     def _candidate(self, params):
         return clone(self.estimator).set_params(**clone(params, safe=False))
 
+    def _combinations(self):
+        """All combinations of parameters in the grid."""
+        combinations = list(ParameterGrid(self.param_grid))
+        if not combinations:
+            raise ValueError("param_grid has no candidate: {} has one, the estimator as it is.")
+        return combinations
+
     def _candidates(self, facts):
         """All candidates, which are public."""
         found = []
-        for params in ParameterGrid(self.param_grid):
+        for params in self._combinations():
             candidate = _plain(self._candidate(params))
-            if self._scoring() == "neg_log_loss" and not hasattr(candidate, "predict_proba"):
-                raise ValueError("scoring='neg_log_loss' is for models that have probabilities: not all candidates do.")
-            if any(is_ensemble(step) for _, step in all_steps(candidate)):
-                raise ValueError("A search takes no ensembles, whose members it cannot reach: search for one model.")
-            for _, step in all_steps(candidate):
-                if type(step) is FrozenEstimator and holds_private(step):
-                    raise ValueError(_FROZEN.format(type(step.estimator).__name__))
-            if (fitted := fitted_among(params.values())) is not None:
-                raise ValueError(_FITTED_IN_GRID.format(type(fitted).__name__))
-            steps = private_steps(candidate)
-            if len(steps) == 1 and (idle := _targets_in(params, candidate)):
-                raise ValueError(_WITHOUT_EFFECT.format(", ".join(idle)))
-            for step in steps:
-                if not hasattr(step, "_calibration_of"):
-                    raise not_priced(step)
-                step.set_params(adjacency=self.adjacency)
-                if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
-                    step.set_params(noise="gaussian")
-                listed, classes = getattr(step, "classes", None), getattr(self, "classes_", self.classes)
-                is_known = listed is not None and classes is not None
-                if is_known and not set(np.asarray(classes).tolist()) <= set(listed):
-                    # A row with another label would decide that its fits fail.
-                    kind = type(step).__name__
-                    raise ValueError(f"A candidate lists fewer classes than the search: {kind} of {list(listed)}.")
-                if self.classes is not None and getattr(step, "classes", self) is None:
-                    step.set_params(classes=self.classes)
+            self._check_candidate(params, candidate)
+            for step in private_steps(candidate):
+                self._set_up(step)
             budget = Budget.of(candidate, facts)
             private = {path: step for path, step in all_steps(candidate) if is_private(step)}
             unlisted = {path: step for path, step in private.items() if getattr(step, "classes", self) is None}
             for step in unlisted.values():  # of a part of the rows, each would find a set of its own
                 step.set_params(classes=getattr(self, "classes_", None))
             found.append(_Candidate(params, candidate, budget, tuple(unlisted)))
-        if not found:
-            raise ValueError("param_grid has no candidate: {} has one, the estimator as it is.")
         if (fitted := fitted_among([clone(self.estimator)])) is not None and not is_data_independent(fitted):
             raise ValueError(_FITTED_WITHIN.format(type(fitted).__name__))
         return found
+
+    def _check_candidate(self, params, candidate):
+        """Refuse a candidate that cannot be scored, or whose fits could not be counted."""
+        if self._scoring() == "neg_log_loss" and not hasattr(candidate, "predict_proba"):
+            raise ValueError("scoring='neg_log_loss' is for models that have probabilities: not all candidates do.")
+        if any(is_ensemble(step) for _, step in all_steps(candidate)):
+            raise ValueError("A search takes no ensembles, whose members it cannot reach: search for one model.")
+        for _, step in all_steps(candidate):
+            if type(step) is FrozenEstimator and holds_private(step):
+                raise ValueError(_FROZEN.format(type(step.estimator).__name__))
+        if (fitted := fitted_among(params.values())) is not None:
+            raise ValueError(_FITTED_IN_GRID.format(type(fitted).__name__))
+        if len(private_steps(candidate)) == 1 and (idle := _targets_in(params, candidate)):
+            raise ValueError(_WITHOUT_EFFECT.format(", ".join(idle)))
+
+    def _set_up(self, step):
+        """Give a private step of a candidate the neighbours and the classes of the search."""
+        if not hasattr(step, "_calibration_of"):
+            raise not_priced(step)
+        step.set_params(adjacency=self.adjacency)
+        if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
+            step.set_params(noise="gaussian")
+        listed, classes = getattr(step, "classes", None), getattr(self, "classes_", self.classes)
+        if listed is not None and classes is not None and not set(np.asarray(classes).tolist()) <= set(listed):
+            # A row with another label would decide that its fits fail.
+            kind = type(step).__name__
+            raise ValueError(f"A candidate lists fewer classes than the search: {kind} of {list(listed)}.")
+        if self.classes is not None and getattr(step, "classes", self) is None:
+            step.set_params(classes=self.classes)
 
     def _scoring(self):
         default = "accuracy" if is_classifier(self.estimator) else "neg_mean_squared_error"

@@ -105,7 +105,8 @@ class PublicFacts:
             if n_samples is not None:
                 raise ValueError("groups are those of all rows: leave n_samples out.")
             return replace(cls.of(X, y), n_persons=persons_of(groups, number_of_rows(X)).number)
-        if n_samples is None:
+        is_whole = n_samples is None
+        if is_whole:
             n_samples = number_of_rows(X)
         if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or not 0 < n_samples < _MOST_SAMPLES:
             raise ValueError(f"n_samples is a number of rows, got {n_samples!r}.")
@@ -114,6 +115,8 @@ class PublicFacts:
             return cls(_head(X), n_samples)
         y = y.toarray() if hasattr(y, "toarray") else y
         labels = without_values(np.asarray, without_values(of_one_type, y, name="y"), name="y")
+        if is_whole and len(labels) != n_samples:
+            raise ValueError(f"X has {n_samples} rows, and y has {len(labels)}.")
         columns = labels.reshape(len(labels), -1).T
         if any(without_values(_has_missing, column, name="y") for column in columns):
             raise ValueError(f"y contains NaN: {CURE_OF_LABELS}")
