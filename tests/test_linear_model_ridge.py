@@ -533,3 +533,14 @@ def test_it_survives_pickling_and_searches():
     assert search.best_params_["alpha"] in (0.1, 10.0)
     # Each row is in one of two folds of each candidate, and in the refit.
     assert privacy_report(search).private.n_releases == 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_in_one_corner_do_not_learn_the_mean_of_the_targets(seed, silenced_noise):
+    """Skewed columns and targets, within wide bounds: a descent was far worse than the mean by what it could not undo."""
+    rng = np.random.default_rng(seed)
+    skewed = rng.exponential(size=(4000, 4)) * [0.1, 0.15, 0.2, 0.05]
+    y = np.minimum(4 * skewed[:, 0] + rng.exponential(2.0, size=4000), 100)
+    X = 2 * np.minimum(skewed, 1) - 1
+    model = DPRidge(target_bounds=(0, 100), delta=1e-6, mechanism="descent").fit(X[:3000], y[:3000])
+    assert model.score(X[3000:], y[3000:]) > -0.2

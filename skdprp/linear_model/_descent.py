@@ -17,7 +17,8 @@ from ..moments import CompensatedSum
 _MANY_ROWS = 1000.0  # for each weight, in units of the noise: where moments are as good, in one pass and unclipped
 _LEAST_CLIP, _FEW_ROWS = 0.2, 30.0  # clipping norm with few rows, where rows and targets have a norm of 1 at most
 N_STEPS = 200
-_LARGEST_MOMENTUM = 0.95
+_LARGEST_STEP = 0.5  # of rows with a constant of 1, whose curvature is 2 at most
+_LARGEST_MOMENTUM = 0.975
 _CURVATURE = 0.3  # of directions that a noisy descent learns, as a share of the largest that can be
 _LARGEST_WEIGHTS = 2.0**14  # norm up to which the rounding of a gradient is priced; to it weights are projected
 _BLOCK_ENTRIES = 2**18  # of float64, which fit the cache
@@ -40,13 +41,13 @@ class Descent:
 
     @property
     def step(self):
-        """Length of each step; the largest curvature allows 1."""
-        return min(1.0, self.travel / N_STEPS)
+        """Length of each step."""
+        return min(_LARGEST_STEP, self.travel / N_STEPS)
 
     @property
     def momentum(self):
         """Share of the last move in the next, by which short steps travel further."""
-        return min(_LARGEST_MOMENTUM, max(0.0, 1 - N_STEPS / self.travel))
+        return min(_LARGEST_MOMENTUM, max(0.0, 1 - N_STEPS * self.step / self.travel))
 
 
 def rows_for_each_weight(epsilon, delta, *, n_samples, n_weights, adjacency):
@@ -70,7 +71,9 @@ def plan_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjacency, 
     The rest are choices that cost no privacy, which did best on simulated tables of many kinds. Gradients are clipped
     less where rows are many, as that bends the mean of a skewed target. Of the distance `travel` that the steps add up
     to, a direction of curvature c learns the share ``1 - exp(-c travel)`` and gathers noise in proportion: to stop
-    early is the only regularisation. With a the noise of the mean gradient, ``1 / travel = a + a^2 / 0.3 + 1 / n``.
+    early is the only regularisation. With a the noise of the mean gradient, ``1 / travel = a + a^2 / 0.3 + 1 / n``. The
+    intercept goes as far as with a constant of 1, however short the constant is that gradients are clipped with: else
+    features that are far from 0 in all rows learn the mean of the targets in its place, and are bent by it.
     """
     rows = rows_for_each_weight(epsilon, delta, n_samples=n_samples, n_weights=n_weights, adjacency=adjacency)
     clip = float(np.clip(_LEAST_CLIP * np.cbrt(rows / _FEW_ROWS), _LEAST_CLIP, 1.0))
@@ -113,6 +116,8 @@ def descend(X, constant, targets, descent, row_weights=None):
     """
     shape = (X.shape[1] + 1, targets.shape[1])
     weights, move, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    step_sizes = np.full((shape[0], 1), descent.step / descent.n_samples)
+    step_sizes[-1] /= constant**2 or 1.0
     blocks = [
         (
             (X[rows], np.sqrt(row_norms(X[rows], squared=True) + constant**2), targets[rows]),
@@ -125,7 +130,7 @@ def descend(X, constant, targets, descent, row_weights=None):
         parts = (_clipped_gradients(*block, constant, ahead, descent.clip, shares) for block, shares in blocks)
         gradient = _sum_up(parts, descent.unit)
         _noise.add_gaussian(gradient, descent.scale)
-        move = descent.momentum * move - descent.step / descent.n_samples * gradient
+        move = descent.momentum * move - step_sizes * gradient
         weights = weights + move
         if step >= N_STEPS // 2:
             mean += weights / (N_STEPS - N_STEPS // 2)
