@@ -537,7 +537,7 @@ def test_it_survives_pickling_and_searches():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_columns_in_one_corner_do_not_learn_the_mean_of_the_targets(seed, silenced_noise):
-    """Skewed columns and targets, within wide bounds: a descent was far worse than the mean by what it could not undo."""
+    """Skewed columns and targets within wide bounds: descents were far worse than the mean, without any noise."""
     rng = np.random.default_rng(seed)
     skewed = rng.exponential(size=(4000, 4)) * [0.1, 0.15, 0.2, 0.05]
     y = np.minimum(4 * skewed[:, 0] + rng.exponential(2.0, size=4000), 100)
