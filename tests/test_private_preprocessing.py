@@ -3,6 +3,7 @@
 import pickle
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -490,11 +491,25 @@ def test_few_rows_are_told_that_noise_hides_them(n_rows, epsilon, said):
 
 @pytest.mark.filterwarnings("error")
 def test_no_trial_of_a_search_tells_that_noise_hides_rows():
-    """Which candidates were drawn is secret, and so is what each of them would be told; a plan fits nothing."""
+    """Which candidates were drawn is secret, and so is what each of them would be told."""
     table, labels = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "York"] * 150}), np.arange(300) % 2
     model = make_pipeline(DPBinner(epsilon=0.2, sparse_output=False), AMPClassifier(classes=[0, 1]))
     DPSearchCV(model, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=2, delta=1e-5).fit(table, labels)
-    privacy_report(set_budget(model, table, labels, epsilon=1.0, delta=1e-6), table, labels)
+
+
+@pytest.mark.parametrize("plan", [partial(set_budget, epsilon=1.0, delta=1e-6), privacy_report])
+def test_plans_tell_that_noise_hides_rows_before_it_is_paid_for(plan):
+    def told_of(n_samples):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            plan(clone(model), table, labels, n_samples=n_samples)
+        assert all(one.filename == __file__ for one in told)
+        return [str(one.message).partition(":")[0] for one in told]
+
+    table, labels = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "York"] * 150}), np.arange(300) % 2
+    model = make_pipeline(DPBinner(epsilon=0.2, delta=1e-6), AMPClassifier(classes=[0, 1]))
+    assert told_of(None) == told_of(300) == ["The noise hides most of what 300 rows show"]
+    assert told_of(30_000) == []
 
 
 def test_no_trial_of_a_search_in_threads_tells_it_either():

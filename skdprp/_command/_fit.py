@@ -130,19 +130,21 @@ def run(options):
         if not (options.classes or options.target_bounds):  # in the type of the classes, whatever their own cells are
             labels = {"classes": np.unique(y).tolist(), "listed_by": f"those of {options.file}"}
         test = _read(options.test, options, **labels, like=X)
-    model = set_budget(_pipeline(X, y, options), X, y, epsilon=options.epsilon, delta=options.delta)
-    _introduce(X, y, options)
-    plan = privacy_report(model, X, y)
-    # One entry: epsilons of bins and model are fixed before, so that their exact total counts, and a ledger that cannot
-    # know it would add them up. And bins are not paid for a model that is refused.
-    with ledger_of(options) as ledger, entry(plan), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The noise hides most")  # which is said below, in words of the command
-        model.fit(X, y)
+        model = set_budget(_pipeline(X, y, options), X, y, epsilon=options.epsilon, delta=options.delta)
+        _introduce(X, y, options)
+        plan = privacy_report(model, X, y)
+        # One entry: epsilons of bins and model are fixed before, so that their exact total counts, and a ledger that
+        # cannot know it would add them up. And bins are not paid for a model that is refused.
+        with ledger_of(options) as ledger, entry(plan):
+            model.fit(X, y)
     with writing(options.output):  # at once: what fails below must not cost the release
         save_model(options.output, model)
-    if _found(X, options) and (hidden := model[0]["columns"].named_transformers_["remainder"]._hidden_by_noise()):
-        print(f"The noise hides most of what {X.shape[0]} rows show: {' and '.join(hidden)}.")
-        print("Give --bounds and --categories, and --numbers scaled.\n")
+    if _found(X, options):
+        bins = model[0]["columns"].named_transformers_["remainder"]
+        if hidden := bins._hidden_by_noise(X.shape[0], bins.scale_, bins.threshold_):
+            print(f"{hidden}\nGive --bounds and --categories, and --numbers scaled.\n")
     if test:
         _print_scores(options, {"private": model, **_references(model, X, y, options)}, *test)
     print(privacy_report(model).total)

@@ -134,6 +134,9 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
     PrivacyWarning
         If a step is not private, so that there is no total, whatever the budget; or if `groups` are given and a private
         step takes none, so that the total is for one row.
+    UserWarning
+        If the noise of private bins hides most of what so many rows show: do not fit, but list categories and give
+        bounds. Also if the epsilons of the steps add up, because dp-accounting is not installed.
 
     Notes
     -----
@@ -160,14 +163,15 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
     >>> round(total.epsilon, 4), round(total.delta, 10)
     (3.0, 1e-06)
     """
-    report = share_budget(estimator, X, y, groups=groups, n_samples=n_samples, epsilon=epsilon, delta=delta)
+    report, rehearsal = share_budget(estimator, X, y, groups=groups, n_samples=n_samples, epsilon=epsilon, delta=delta)
+    rehearsal.warn_of_noise()
     if report.total is None:
         warn_at_caller(f"The budget is of the private steps alone: {'; '.join(report.not_covered)}.", PrivacyWarning)
     return estimator
 
 
 def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
-    """Set a budget, and return what a fit will release, which may have no total."""
+    """Set a budget; return what a fit will release, which may have no total, and the rehearsal of the fit."""
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise TypeError(f"A budget is set for an estimator, a model or a Pipeline, not for {_described(estimator)}.")
     if not isinstance(epsilon, Real) or not epsilon > 0:
@@ -183,11 +187,12 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
         params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
         planned = clone(estimator).set_params(**params)
         facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y, n_samples, groups)
-        report = report_before_fit(rehearse(planned, facts))
+        rehearsal = rehearse(planned, facts)
+        report = report_before_fit(rehearsal)
         # The delta of a sketch may have to be what it is.
         _check_total(estimator, report, epsilon, 1.0 if delta is None else delta)
         estimator.set_params(**params)
-        return report
+        return report, rehearsal
     facts = PublicFacts.of(X, y, n_samples, groups)
     delta = facts.default_delta if delta is None else delta
     budget = Budget.of(estimator, facts)
@@ -201,7 +206,7 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
     if MAY_PROVE_LESS in report.private.method:
         warn_at_caller(_BASIC, UserWarning)
     budget.set_targets(estimator, shared, delta)
-    return report
+    return report, budget.rehearsal
 
 
 def _described(thing):

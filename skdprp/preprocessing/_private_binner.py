@@ -10,8 +10,8 @@ from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, outpu
 from .._recording import in_plan
 from .._validation import Interval, StrOptions, silent, validate_schema, warn_at_caller, without_values
 from ..histograms import PrivateHistograms
-from ..histograms._cells import column_norm
-from ..histograms._columns import codes
+from ..histograms._cells import column_norm, noise_of_sums
+from ..histograms._columns import Numbers, Unlisted, codes
 from ..histograms._estimator import HISTOGRAMS_CONSTRAINTS, values_of
 from ..histograms._release import NumberHistogram
 from ._binner import one_hot, places_between
@@ -168,25 +168,28 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     def _fit(self, chunks):
         self._check_output()
         super()._fit(chunks)
-        if not in_plan() and (hidden := " and ".join(self._hidden_by_noise())):
-            warn_at_caller(
-                f"The noise hides most of what {self.histograms_.n_samples} rows show: {hidden}. List categories and "
-                'give bounds, and scale numbers: make_table_preprocessor(bounds, categories=..., numbers="scaled").',
-                UserWarning,
-            )
+        if not in_plan():
+            self._warn_of_noise(self.histograms_.n_samples, self.scale_, self.threshold_)
         return self
 
-    def _hidden_by_noise(self):
-        """Say what few rows cannot show through the noise, whatever they are: their number is public, as the noise."""
-        n_samples, columns = self.histograms_.n_samples, self.histograms_.columns
-        numbers = [column for column in columns if isinstance(column, NumberHistogram) and column.cells.bounds is None]
-        are_unlisted = any(not isinstance(column, NumberHistogram) and not column.is_listed for column in columns)
+    def _warn_of_noise(self, n_samples, scale, threshold):
+        """Warn if the noise hides most; plans do so before anything is spent."""
+        if hidden := self._hidden_by_noise(n_samples, scale, threshold):
+            warn_at_caller(
+                f"{hidden} List categories and give bounds, and scale numbers: make_table_preprocessor(bounds, "
+                'categories=..., numbers="scaled").',
+                UserWarning,
+            )
+
+    def _hidden_by_noise(self, n_samples, scale, threshold):
+        """Say what few rows cannot show through the noise, whatever they are: all that it follows from is public."""
+        unbounded = [column for column in self._kinds if isinstance(column, Numbers) and column.cells.bounds is None]
         hidden = []
-        if are_unlisted and self.threshold_ > n_samples / 2:
-            hidden.append(f"categories are named from a noisy count of {self.threshold_:.0f} on")
-        if any(n_samples < 2 * _LEAST_SHARE * column.deviation for column in numbers):
+        if any(isinstance(column, Unlisted) for column in self._kinds) and threshold > n_samples / 2:
+            hidden.append(f"categories are named from a noisy count of {threshold:.0f} on")
+        if any(n_samples < 2 * _LEAST_SHARE * scale * noise_of_sums(len(column.cells)) for column in unbounded):
             hidden.append("numbers without bounds have a single bin")
-        return hidden
+        return f"The noise hides most of what {n_samples} rows show: {' and '.join(hidden)}." if hidden else ""
 
     def _check_output(self):
         """Refuse before anything is spent what scikit-learn would refuse after."""

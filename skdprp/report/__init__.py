@@ -86,7 +86,13 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     NotFittedError
         If a private step was not fitted, and there is no `X`.
     ValueError
-        If a dictionary holds no estimators, or if `X` is given and `y` is missing where classes are taken from it.
+        If a dictionary holds no estimators, or if `X` is given and `y` is missing where classes are taken from it, or
+        has another number of rows.
+
+    Warns
+    -----
+    UserWarning
+        Before a fit, if the noise of private bins hides most of what so many rows show.
 
     Notes
     -----
@@ -211,7 +217,10 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
         return _report(estimator, _AS_FITTED, ledger=ledger)
     if ledger is not None or isinstance(estimator, Mapping):
         raise ValueError("X is for what an estimator will release: leave it out in a report on what was released.")
-    return report_before_fit(rehearse(estimator, PublicFacts.of(X, y, n_samples, groups)))
+    rehearsal = rehearse(estimator, PublicFacts.of(X, y, n_samples, groups))
+    report = report_before_fit(rehearsal)
+    rehearsal.warn_of_noise()
+    return report
 
 
 def report_before_fit(rehearsal):

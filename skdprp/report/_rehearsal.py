@@ -173,6 +173,13 @@ class Rehearsal:
     steps: tuple[PrivateStep, ...]
     has_groups: bool = False
 
+    def warn_of_noise(self):
+        """Warn of noise that hides most of the rows, as the fit will, with the parameters as they are."""
+        for step in self.steps:
+            if hasattr(step.estimator, "_warn_of_noise"):
+                (n_samples, _), *_ = step.calibrate.args
+                step.estimator._warn_of_noise(n_samples, **step.calibrate().noise)
+
 
 def not_priced(step):
     """Say that a step cannot be calibrated before a fit."""
