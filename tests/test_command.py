@@ -84,3 +84,10 @@ def test_help_names_the_commands_and_each_names_its_options(capsys):
             main(arguments)
         out = capsys.readouterr().out
         assert all(word in out for word in named)
+
+
+@pytest.mark.parametrize("arguments", [["report"], ["report", "--help"]])
+def test_a_command_that_there_is_not_is_said_to_be_none(folder, capsys, arguments):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "report is no command and no file; the commands are utility, fit, predict" in capsys.readouterr().err

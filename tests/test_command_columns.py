@@ -148,7 +148,11 @@ def test_truth_values_mean_the_same_to_the_command_and_to_who_loads_the_model(fo
     """As pandas reads them, whether or not some are missing; listed, or found."""
     lines = [f"{flag},{'yes' if flag.lower() == 'true' else 'no'},7" for flag in flags * 200]
     (folder / "flags.csv").write_text("\n".join(["flag,kind,row", *lines]))
-    for given in (["--categories", "flag=False,True"], *[["--private-bins"]] * (flags[0] != "true")):
+    for given in (
+        ["--categories", "flag=False,True"],
+        ["--categories", "flag=true,false"],
+        *[["--private-bins"]] * (flags[0] != "true"),
+    ):
         main(["fit", "flags.csv", "--target", "kind", "--drop", "row", *given, "--epsilon", "30", "--force"])
         model, table = load_model("skdprp_model.npz").estimator, pd.read_csv("flags.csv")
         assert model.score(table, table["kind"]) > 0.95

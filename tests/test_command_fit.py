@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command import BOUNDS, FIT, SPARSE_FIT, printed_scores
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 
 from skdprp import AMPClassifier, DPRidge, DPSGDClassifier, PublicScaler, load_model
 from skdprp._command import main
@@ -218,7 +218,8 @@ def test_scores_are_those_of_the_model_and_are_said_to_be_without_noise(folder, 
     )
     found = model.predict_proba(table)
     auc = np.mean([roc_auc_score(table["kind"] == label, found[:, i]) for i, label in enumerate("ab")])
-    expected = [model.score(table, table["kind"]), auc, log_loss(table["kind"], found, labels=["a", "b", "c"])]
+    accuracy = model.score(table, table["kind"])  # of two classes of as many rows, the balanced one as well
+    expected = [accuracy, auc, log_loss(table["kind"], found, labels=["a", "b", "c"]), accuracy]
     np.testing.assert_allclose(scores["private"], expected, rtol=1e-3)
     assert scores["not private"][2] < scores["constant"][2] == pytest.approx(np.log(3), rel=1e-3)
     assert "computed from the rows without noise" in out and "keep them with the rows" in out
@@ -258,3 +259,30 @@ def test_private_bins_lie_between_bounds_that_are_given(folder, capsys, seeded, 
         assert printed_scores(out, "rows.csv: 400 rows\n")["not private"][0] > 0.9
         edges = columns.named_transformers_["remainder"].bin_edges_[0]
         assert len(edges) > 5 and edges[-2] < 40, "bins of equal width would be 50 wide"
+
+
+@pytest.mark.parametrize("threshold", ["0.2", "prior"])
+def test_a_threshold_goes_with_the_model(points, folder, capsys, threshold):
+    (folder / "more.csv").write_text("\n".join(points[:1] + points[100:]))
+    main([*FIT, *BOUNDS, "--epsilon", "20", "--threshold", threshold, "--test", "more.csv"])
+    out = capsys.readouterr().out
+    model, table = load_model("skdprp_model.npz").estimator, pd.read_csv("points.csv")[99:]
+    limit = model[-1].prior_threshold_ if threshold == "prior" else 0.2
+    predicted = model.predict(table.drop(columns="kind"))
+    np.testing.assert_array_equal(predicted == "yes", model.predict_proba(table.drop(columns="kind"))[:, 1] > limit)
+    balanced = printed_scores(out, "more.csv: 101 rows")["private"][3]
+    assert balanced == pytest.approx(balanced_accuracy_score(table["kind"], predicted), rel=1e-3)
+    assert "Only the private model has the --threshold" in out
+
+
+def test_a_threshold_is_refused_where_there_are_no_two_classes(points, folder, capsys):
+    for more in (["--classes", "yes,no,never"], ["--target-bounds", "0:1"]):
+        with pytest.raises(SystemExit):
+            main([*FIT, *BOUNDS, *more, "--threshold", "0.2"])
+        assert "--threshold is for two classes" in capsys.readouterr().err
+
+
+def test_rows_to_score_on_are_said_to_lie_beyond_the_bounds(points, folder, capsys):
+    main([*FIT, "--bounds", "a=5:6", "--default-bounds", "-9", "9", "--test", "points.csv"])
+    out = capsys.readouterr().out
+    assert "points.csv: column 'a': " in out and "of the cells are beyond the bounds\nThese figures are computed" in out

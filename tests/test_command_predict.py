@@ -63,7 +63,7 @@ def test_a_threshold_is_for_the_second_of_two_classes(fitted, capsys):
     for threshold in ("0", "1", "nan", "half"):
         with pytest.raises(SystemExit):
             main([*PREDICT, "--force", "--threshold", threshold])
-        assert "argument --threshold: invalid positive float below 1 value" in capsys.readouterr().err
+        assert "is no number above 0 and below 1, and not prior" in capsys.readouterr().err
     pd.read_csv("points.csv").drop(columns="kind").to_csv("numbers.csv", index=False)
     main(["fit", "numbers.csv", "--target", "d", "--target-bounds=-4:8", *BOUNDS, "--output", "number.npz"])
     with pytest.raises(SystemExit):
@@ -155,3 +155,24 @@ def test_a_full_disk_is_one_line_and_older_predictions_stay(fitted, capsys):
     assert (fitted / "skdprp_predictions.csv").read_text() == "older"
     main([*PREDICT, "--force"])
     assert len(pd.read_csv("skdprp_predictions.csv")) == 200
+
+
+def test_the_share_that_the_fit_has_counted_is_a_threshold(fitted):
+    main([*PREDICT, "--threshold", "prior"])
+    found, prior = pd.read_csv("skdprp_predictions.csv"), load_model("skdprp_model.npz").estimator[-1].prior_threshold_
+    np.testing.assert_array_equal(found["prediction"] == "yes", found["probability_yes"] > prior)
+
+
+def test_cells_that_tell_a_model_nothing_are_counted(points, folder, capsys):
+    """Predictions were silent of towns that the model does not know, and of numbers beyond all bounds."""
+    table = pd.read_csv("points.csv").assign(town=["York", "Hull"] * 100)
+    table.to_csv("towns.csv", index=False)
+    listed = ["--categories", "town=Hull,York"]
+    main(["fit", "towns.csv", "--target", "kind", *BOUNDS[:3], "--default-bounds", "-4", "8", *listed])
+    table.assign(town="york", a=99, c=[None, *[0.5] * 3] * 50).to_csv("towns.csv", index=False)
+    capsys.readouterr()
+    main(["predict", "skdprp_model.npz", "towns.csv"])
+    out = capsys.readouterr().out
+    assert "towns.csv: column 'town': 100% of the cells are none of the listed categories\n" in out
+    assert "towns.csv: column 'a': 100% of the cells are beyond the bounds\n" in out
+    assert "towns.csv: column 'c': 25% of the cells are missing\n" in out and out.count("% of the cells") == 3

@@ -199,3 +199,12 @@ def test_commas_in_a_quoted_name_separate_nothing(folder, separator):
     (folder / "table.csv").write_text("".join(separator.join(row) + "\n" for row in rows))
     X, y = read_file(folder / "table.csv", target="label", classes=["no", "yes"])
     assert X.columns.tolist() == ["name", 'age, in "whole" years, or months'] and list(y) == ["yes", "no"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_header_that_is_repeated_is_refused(folder, end):
+    """It was a row, which made text of all numbers, and a class of the name of the target."""
+    rows = ["age,label", "30,yes", "40,no", "age,label", "50,yes"]
+    (folder / "table.csv").write_bytes(end.join(rows).encode())
+    with pytest.raises(ValueError, match="a later line repeats the first one"):
+        read_file(folder / "table.csv", target="label")

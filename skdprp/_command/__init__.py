@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import warnings
+from pathlib import Path
 
 from sklearn.exceptions import DataDimensionalityWarning
 
@@ -38,6 +39,13 @@ def main(arguments=None):
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] not in {*commands.choices, "-h", "--help"}:
         arguments.insert(0, "utility")
+    if (
+        len(arguments) > 1
+        and arguments[0] == "utility"
+        and arguments[1].isidentifier()
+        and not Path(arguments[1]).exists()
+    ):
+        parser.error(f"{arguments[1]} is no command and no file; the commands are {', '.join(commands.choices)}")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         flags = set(re.findall(r"--[\w-]+", commands.choices["fit"].format_help()))

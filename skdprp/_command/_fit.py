@@ -26,8 +26,10 @@ from ..report import privacy_report
 from ._columns import bounds_of, check_options, columns_of, filled, preparation, read_rows
 from ._labels import check_labels
 from ._ledger import check_ledger, ledger_of
-from ._options import add_columns, add_format, budget, class_labels, low_and_high, positive
+from ._options import add_columns, add_format, budget, class_labels, low_and_high, positive, threshold
 from ._output import check_new, writing
+from ._predict import known_columns
+from ._tables import describe_unusual
 
 _LISTED = "These numbers are public, and so are the names of columns and of classes: the model has them.\n"
 _NOT_LISTED = (
@@ -87,6 +89,13 @@ def add_command(commands):
         help="longer rows are clipped to it (default: 1, which rows of a CSV have; 0.35 of the greatest length within"
         " bounds for LIBSVM)",
     )
+    parser.add_argument(
+        "--threshold",
+        type=threshold,
+        metavar="SHARE",
+        help="of two classes, the probability of the one that is last in sorted order from which it is predicted, not"
+        " chosen by these rows; prior is the share of that class, which is counted with noise (default: 0.5)",
+    )
     parser.add_argument("--test", type=Path, metavar="FILE", help="other rows with labels to score the model on")
     parser.add_argument(
         "--output",
@@ -116,6 +125,8 @@ def run(options):
     if options.classes and options.target_bounds:
         raise ValueError("--classes are of labels, and --target-bounds of numbers: give one of them")
     check_options(options, options.file, options.test, are_bounded=True)
+    if options.threshold and options.target_bounds:
+        raise ValueError("--threshold is for two classes, and --target-bounds are of numbers: give one of them")
     scaled = options.target_bounds and not options.private_bins
     options.numbers = options.numbers or ("scaled" if scaled else "bins")
     if options.fill and options.numbers == "bins":
@@ -187,9 +198,14 @@ def _pipeline(X, y, options):
     shared = {"epsilon": 1 - _SHARE_OF_BINS, "max_norm": options.max_norm or longest}
     if options.target_bounds:
         return make_pipeline(columns, DPRidge(target_bounds=options.target_bounds, **shared))
+    if options.threshold:
+        shared["threshold"] = options.threshold
+    if len(options.classes or set(y)) <= 2:
+        return make_pipeline(columns, AMPClassifier(classes=options.classes, **shared))
+    if options.threshold:
+        raise ValueError("--threshold is for two classes, and there are more")
     # Its log loss is smaller on iris, the digits, California and four columns of Adult, at epsilon 1 and 5.
-    classifier = AMPClassifier if len(options.classes or set(y)) <= 2 else DPSGDClassifier
-    return make_pipeline(columns, classifier(classes=options.classes, **shared))
+    return make_pipeline(columns, DPSGDClassifier(classes=options.classes, **shared))
 
 
 def _found(X, options):
@@ -233,18 +249,22 @@ def _references(model, X, y, options):
 
 
 def _scores(model, X, y, options):
-    """Return R² and RMSE, or accuracy, log loss and AUC; of more than two classes the mean of each against the rest."""
+    """Return R² and RMSE, or scores of classes; of more than two, the AUC is the mean of each against the rest."""
     if options.target_bounds:
         found = model.predict(X)
         return {"R²": r2_score(y, found), "RMSE": root_mean_squared_error(y, found)}
-    probabilities, of_label, areas = model.predict_proba(X), np.full(len(y), 1e-15), []
-    for label, of_class in zip(model.classes_, probabilities.T, strict=True):
+    predicted, of_label, areas = model.predict(X), np.full(len(y), 1e-15), []
+    for label, of_class in zip(model.classes_, model.predict_proba(X).T, strict=True):
         is_label = y == label
         of_label[is_label] = np.maximum(of_class[is_label], 1e-15)  # which is what a class has that a model lacks
         if is_label.any() and not is_label.all():
             areas.append(roc_auc_score(is_label, of_class))
-    area = np.mean(areas) if areas else np.nan
-    return {"accuracy": model.score(X, y), "AUC": area, "log loss": -np.mean(np.log(of_label))}
+    return {
+        "accuracy": np.mean(predicted == y),
+        "AUC": np.mean(areas) if areas else np.nan,
+        "log loss": -np.mean(np.log(of_label)),
+        "balanced": np.mean([np.mean(predicted[y == label] == label) for label in np.unique(y)]),
+    }
 
 
 def _print_scores(options, models, X, y):
@@ -256,6 +276,13 @@ def _print_scores(options, models, X, y):
     if "same bins" in models:
         print("same bins: a model without noise on the private bins; not private: one on bins without noise as well")
         print("On scaled numbers, or with listed categories, both may be better: --numbers scaled, --categories")
+    if "balanced" in kinds:
+        print("balanced: the mean share of the rows of each class that are predicted; --threshold prior raises it")
+    if options.threshold:
+        print("Only the private model has the --threshold: the others predict the class that is more probable")
+    if not sp.issparse(X):
+        for line in describe_unusual(X, *known_columns(models["private"])):
+            print(f"{options.test}: {line}")
     print(
         "These figures are computed from the rows without noise, as are all models but the first:\n"
         "keep them with the rows, unless those are public.\n"

@@ -31,6 +31,16 @@ def positive(kind, below=math.inf):
     return _parse
 
 
+def threshold(text):
+    """Read a probability, or "prior"."""
+    if text == "prior":
+        return text
+    try:
+        return positive(float, below=1)(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0 and below 1, and not prior") from None
+
+
 def budget(text):
     """Read EPSILON or EPSILON:DELTA."""
     epsilon, colon, delta = text.partition(":")
@@ -97,8 +107,8 @@ def _column_fill(text):
 
 
 def _truth_values(listed):
-    """Return truth values as such, as tables have them."""
-    return [False, True] if set(listed) == {"False", "True"} else listed
+    """Return truth values as such, as tables have them, in whatever case they are written."""
+    return [False, True] if {str(name).lower() for name in listed} == {"false", "true"} else listed
 
 
 def _listed(text, names):

@@ -1,5 +1,6 @@
 """``python -m skdprp predict``: predictions for the rows of a CSV by a model that ``fit`` has saved."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from sklearn.pipeline import Pipeline
@@ -9,9 +10,9 @@ from ..preprocessing._table import TableColumns
 from ..release_file import load_model
 from ..release_file._file import replace_file
 from ..report._structure import all_steps
-from ._options import positive
+from ._options import threshold
 from ._output import check_new, writing
-from ._tables import check_file, read_features
+from ._tables import check_file, describe_unusual, read_features
 
 _NO_TABLE = (
     "this model does not take a table of named columns, as fit makes them of a CSV: predict in Python, by"
@@ -38,9 +39,11 @@ def add_command(commands):
     )
     parser.add_argument(
         "--threshold",
-        type=positive(float, below=1),
+        type=threshold,
+        metavar="SHARE",
         help="of two classes, the probability of the one that is last in sorted order from which it is predicted, not"
-        " chosen by rows of the fit (default: that of the model, 0.5 after fit)",
+        " chosen by rows of the fit; prior is the share of that class, as the fit has counted it (default: that of the"
+        " model)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite a file that is there already")
 
@@ -64,10 +67,23 @@ def run(options):
     with writing(options.output):
         replace_file(options.output, lambda path: predictions.to_csv(path, index=False))
     print(f"wrote {options.output}: {len(X)} predictions, in the order of the rows")
+    bounds, categories = known_columns(model)
+    for line in describe_unusual(X, bounds, categories):
+        print(f"{options.file}: {line}")
     print(
         f"They cost no further privacy of the rows that {options.model} was fitted to. No guarantee covers the rows of"
         f" {options.file}."
     )
+
+
+def known_columns(model):
+    """Return bounds and listed categories of columns, by their names, as a model was given them."""
+    bounds, categories = {}, {}
+    for _, step in all_steps(model):
+        given = getattr(step, "bounds", None)
+        bounds |= given if isinstance(given, Mapping) else {}
+        categories |= step.categories if isinstance(step, TableColumns) else {}
+    return bounds, categories
 
 
 def _read(options, model):

@@ -23,6 +23,7 @@ _MISSING = [
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
 ]
+_MANY = 0.2  # of the cells of a column, from which on somebody should know
 _NO_NAMES = {"", "nan", "na", "n/a", "null", "none", "inf", "infinity", "true", "false"}
 
 
@@ -145,7 +146,7 @@ def _read_csv(path, as_text, target=None):
             ]
             if odd:
                 table = pd.read_csv(path, sep=separator, **options | {"dtype": texts | dict.fromkeys(odd, str)})
-            if len(table) != _number_of_lines(path, separator) - 1:
+            if len(table) != _number_of_lines(path, separator, header) - 1:
                 raise ValueError(
                     f"{path}: a quote is not closed, or a cell holds a line end: write each row in one line"
                 )
@@ -159,18 +160,21 @@ def _read_csv(path, as_text, target=None):
     return table
 
 
-def _number_of_lines(path, separator):
+def _number_of_lines(path, separator, header):
     """Count the lines that are not blank; -1 if carriage returns end some of them only.
 
     A quote that is not closed takes the rows that follow into its cell, and a carriage return within a cell begins a
-    row: one row would decide which others there are.
+    row: one row would decide which others there are. A header that is repeated makes text of all numbers.
     """
     blank = " \t\r\n".replace(separator, "")
-    n_lines, ends = 0, set()
+    n_lines, n_headers, ends = 0, 0, set()
     with _OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8-sig", newline="") as file:
         for line in file:
             n_lines += bool(line.strip(blank))
+            n_headers += line.strip("\r\n") == header
             ends.add(line[-1])
+    if n_headers > 1:
+        raise ValueError(f"{path}: a later line repeats the first one, which names the columns: delete it")
     return -1 if ends >= {"\r", "\n"} else n_lines
 
 
@@ -222,6 +226,20 @@ def check_features(path, X, categories, bounded, *, unnamed="refuse", faults=())
             faults.append(str(fault))
     _raise(path, [*faults, *unknown, *[_CURE] * bool(unknown)])
     return type(X)(checked, index=X.index, columns=X.columns)
+
+
+def describe_unusual(X, bounds, categories):
+    """Say of which columns many cells tell a model nothing: missing, beyond their bounds, or in no listed category."""
+    for name, column in X.items():
+        shares = {"missing": column.isna().mean()}
+        if name in bounds:
+            low, high = bounds[name]
+            shares["beyond the bounds"] = ((column < low) | (column > high)).mean()
+        if name in categories:
+            shares["none of the listed categories"] = (column.notna() & ~column.isin(categories[name])).mean()
+        for what, share in shares.items():
+            if share > _MANY:
+                yield f"column {name!r}: {share:.0%} of the cells are {what}"
 
 
 def _raise(path, faults):
