@@ -68,7 +68,8 @@ class DPRidge(RegressorMixin, PrivateMoments):
     ----------
     target_bounds : tuple (low, high) or array-like of shape (n_targets, 2)
         Least and largest value of the targets, one pair for all or one for each. A public choice, **never read from the
-        data**: of house prices, what any house may cost.
+        data**: of house prices, what hardly any house costs more than. Targets beyond are clipped; wider bounds need
+        more noise.
     epsilon : float, default=1.0
         Privacy of one row and its targets: with a neighbour, an outcome is at most exp(epsilon) times as probable, plus
         `delta`.
