@@ -36,7 +36,7 @@ def is_lazy(X):
     return "dask" in sys.modules and sys.modules["dask"].is_dask_collection(X)
 
 
-def is_frame(X):
+def is_lazy_frame(X):
     """Whether a collection is a dataframe."""
     return hasattr(X, "_meta_nonempty") and hasattr(X, "columns")
 
@@ -72,7 +72,7 @@ def check_same_order(*collections):
 
 def stand_in(X):
     """Return rows with the width, names and dtypes of a dask array or dataframe, and none of its values."""
-    if is_frame(X):
+    if is_lazy_frame(X):
         return X._meta_nonempty.bfill().ffill()  # dask has a missing value in nullable columns
     if not (hasattr(X, "_meta") and hasattr(X, "map_blocks")) or X.ndim != 2:
         raise ValueError(f"Expected a dask array with two dimensions or a dask dataframe, got {type(X).__name__}.")
@@ -87,7 +87,7 @@ def map_rows(function, X, nothing):
     """
     nothing = _of_dask(nothing)
     on_chunk = _OnChunk(function, nothing)
-    if is_frame(X):
+    if is_lazy_frame(X):
         import dask.array as da
 
         task, shape = sys.modules["dask"].delayed(on_chunk, pure=True), (np.nan, *nothing.shape[1:])

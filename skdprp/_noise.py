@@ -40,6 +40,7 @@ _DIGITS = Context(prec=200, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 _EXACT_SHAPE = 2.0**14  # of Gamma variates, whose quantiles scipy has to 2^-40 of the largest: far beyond, they jump
 _DEEP = 2.0**-17  # tails below, of which a word of 64 bits has left fewer than 46, draw another word
 _GRID_BITS = 10  # of the scale above the grid: finer costs privacy in sampling, coarser utility
+GAUSSIAN, LAPLACE = "gaussian", "laplace"  # kinds of noise, as tapes name them
 _EDGE_MARGIN = np.float32(2.0**-8)  # see _rounded_to_gaussian
 _FEW = 2048  # values, of which each by itself takes less time than all by cells
 SAMPLING_LOSS = 2.0**-31  # see above: the loss by rounding of each value that is released
@@ -237,9 +238,9 @@ def _flat_view(values):
     return flat
 
 
-def _add(values, scale, rounded):
+def _add(values, scale, rounded, kind):
     if (tape := _tape()) is not None:
-        return tape.take(rounded.__name__, scale, values)  # the kind, as `testing` knows it
+        return tape.take(kind, scale, values)
     if not values.size:  # as of a column without any category
         return
     flat = _flat_view(values)
@@ -257,12 +258,12 @@ def add_gaussian(values, scale):
     The release lies on a public grid of about scale / 1024; its privacy is that of the real-valued mechanism, up to a
     loss of 2 * SAMPLING_LOSS for each value that differs between neighbours.
     """
-    _add(values, scale, _rounded_to_gaussian)
+    _add(values, scale, _rounded_to_gaussian, GAUSSIAN)
 
 
 def add_laplace(values, scale):
     """Release a contiguous float64 array with Laplace noise of scale `scale`, in place and on a grid as Gaussian."""
-    _add(values, scale, _rounded_to_laplace)
+    _add(values, scale, _rounded_to_laplace, LAPLACE)
 
 
 def draw_gaussian(shape, scale):

@@ -238,7 +238,7 @@ def _stamp():
 
 
 @contextmanager
-def marked(journal):
+def mark_open(journal):
     """Mark a journal as open, under the name of a ledger."""
     marker, is_left_to_children = _marker(_markers(), "-".join((*_place(), uuid4().hex))), False
     try:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from ._adjacency import Relation, Unit
 from ._digits import to_python, with_python_numbers
-from ._label import (
+from ._printing import (
     as_html,
     as_markdown,
     as_text,

@@ -529,7 +529,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
     def _calibrate(self, n_samples, columns, unit):
         """Noise and guarantee, from the number of rows, or of persons, and what the columns are."""
         delta = self._delta(n_samples)
-        sensitivity = moments_sensitivity(adjacency=self.adjacency, accuracy=accuracy(n_samples, columns))
+        sensitivity = moments_sensitivity(adjacency=self.adjacency, accuracy=rounding_of_moments(n_samples, columns))
         # All products change with one row.
         target = sampled_target(self.epsilon, delta, n_changed=columns.n_released)
         scale = gaussian_scale(*target, sensitivity=sensitivity)
@@ -828,7 +828,7 @@ class CompensatedSum:
             self._sum, self._lost = np.array(self._sum, order="C"), np.zeros(np.shape(self._sum))
 
 
-def accuracy(n_samples, columns):
+def rounding_of_moments(n_samples, columns):
     """Bound the Frobenius norm of what rounding does to the sum of ``u u'``.
 
     Notes

@@ -41,7 +41,7 @@ from skdprp import (
 )
 from skdprp.linear_model import _descent
 from skdprp.mechanisms import gaussian_profile, secret_projection_profile
-from skdprp.moments import accuracy
+from skdprp.moments import rounding_of_moments
 from skdprp.sensitivity import moments_sensitivity
 from skdprp.testing import reproducible_noise
 from skdprp.testing._tape import tape_of
@@ -166,7 +166,7 @@ def test_no_neighbours_of_any_size_are_further_apart_than_the_sensitivity():
         exact = (Fraction(a) - Fraction(b) for a, b in zip(one.tolist(), other.tolist(), strict=True))
         distance = math.hypot(*map(float, exact))
         columns = estimator._columns(rows, None if limits is None else targets)
-        assert distance <= math.sqrt(2) * (1 + 2.0**-50) + 2 * accuracy(n_rows, columns)
+        assert distance <= math.sqrt(2) * (1 + 2.0**-50) + 2 * rounding_of_moments(n_rows, columns)
         assert gaussian_profile(1.0, scale=scale, sensitivity=distance) <= 1e-6
 
 
@@ -188,7 +188,7 @@ def test_no_two_rows_and_no_two_persons_move_moments_further_than_their_sensitiv
             model = DPMoments(max_norm=float(norm), target_bounds=bounds)
             n_samples, columns, total, *_ = model._sum([(X, None if bounds is None else y, groups)])
             sums.append(total)
-        bound = moments_sensitivity(accuracy=accuracy(n_samples, columns))
+        bound = moments_sensitivity(accuracy=rounding_of_moments(n_samples, columns))
         worst = max(worst, np.linalg.norm(sums[0] - sums[1]) / bound)
     assert 0.9 < worst <= 1
 
@@ -234,8 +234,8 @@ def test_no_rows_of_any_size_move_a_step_of_a_descent_further_than_is_priced(mon
             monkeypatch.setattr(_noise, "add_gaussian", partial(_released, seen=seen))
             ridge(target_bounds=limits, mechanism="descent", **known).fit(rows[places], targets[places])
         facts = {"n_samples": n_rows, "n_weights": n_features + 1, "n_targets": n_targets}
-        plan = _descent.plan_descent(known["epsilon"], 1e-6, **facts, adjacency="replace_one")
-        furthest = 2 * plan.clip + 2 * _descent.accuracy(n_rows, n_features + 1, plan.clip)
+        plan = _descent.plan_ridge_descent(known["epsilon"], 1e-6, **facts, adjacency="replace_one")
+        furthest = 2 * plan.clip + 2 * _descent.rounding_of_descent(n_rows, n_features + 1, plan.clip)
         for (one, scale), (other, _) in zip(*sums, strict=True):
             assert np.linalg.norm(one - other) <= furthest
             assert scale == plan.scale

@@ -14,7 +14,7 @@ PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"_adjacency", "_digits", "_lazy", "_recording", "_version"},
     {"_kernels", "_noise", "_validation"},
-    {"_threads", "_label", "_persons", "random_projection", "losses", "mechanisms"},
+    {"_threads", "_labels", "_persons", "_printing", "random_projection", "losses", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},
     {"ledger"},

@@ -25,7 +25,7 @@ from skdprp import (
     worst_neighbours,
 )
 from skdprp.linear_model import _descent
-from skdprp.linear_model._descent import N_STEPS, accuracy, descend, has_many_rows, plan_descent
+from skdprp.linear_model._descent import N_STEPS, descend, has_many_rows, plan_ridge_descent, rounding_of_descent
 from skdprp.linear_model._least_squares import NormalEquations
 from skdprp.mechanisms import gaussian_profile, secret_projection_profile
 from skdprp.testing import reproducible_noise
@@ -215,7 +215,7 @@ def test_no_row_moves_a_sum_of_gradients_by_more_than_the_clipping_norm(monkeypa
         assert lengths.max() <= clip * (1 + 2.0**-48)
         assert lengths.max() > 0.999 * clip
         together = _descent._clipped_gradients(X, norms, targets, 0.6, weights, clip)
-        assert np.linalg.norm(together - sum(gradients)) <= accuracy(500, 5, clip)
+        assert np.linalg.norm(together - sum(gradients)) <= rounding_of_descent(500, 5, clip)
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -233,7 +233,7 @@ def test_the_guarantee_of_a_descent_can_be_recomputed_from_what_it_prints(adjace
 
 def test_weights_stay_where_the_rounding_of_gradients_is_priced(monkeypatch):
     """However far the noise throws them."""
-    plan = plan_descent(1.0, 1e-6, n_samples=10, n_weights=3, n_targets=1, adjacency="replace_one")
+    plan = plan_ridge_descent(1.0, 1e-6, n_samples=10, n_weights=3, n_targets=1, adjacency="replace_one")
     seen, clipped = [], _descent._clipped_gradients
 
     def watched(X, norms, targets, constant, weights, clip, shares):

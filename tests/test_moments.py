@@ -15,7 +15,7 @@ from sklearn import config_context
 from skdprp import DPPCA, DPMoments, _noise, add_moments, audit_epsilon, compose, moments
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile
-from skdprp.moments import Columns, CompensatedSum, GaussianNoise, accuracy
+from skdprp.moments import Columns, CompensatedSum, GaussianNoise, rounding_of_moments
 from skdprp.sensitivity import moments_sensitivity
 from skdprp.testing import reproducible_noise
 
@@ -191,12 +191,12 @@ def test_tables_in_all_forms_have_the_same_moments(silenced_noise):
     whole = DPMoments(target_bounds=BOUNDS).fit(X, y).moments_
     for name, data in forms(X, y).items():
         moments = DPMoments(target_bounds=BOUNDS).fit(*data).moments_
-        assert np.linalg.norm(moments.values - whole.values) <= 2 * accuracy(len(X), whole.columns), name
+        assert np.linalg.norm(moments.values - whole.values) <= 2 * rounding_of_moments(len(X), whole.columns), name
         assert moments.n_samples == len(X)
     for cuts in ([100], [1, 2, 299], [7 * i for i in range(1, 40)]):
         chunks = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
         moments = DPMoments(target_bounds=BOUNDS).fit_chunks(chunks).moments_
-        assert np.linalg.norm(moments.values - whole.values) <= 2 * accuracy(len(X), whole.columns)
+        assert np.linalg.norm(moments.values - whole.values) <= 2 * rounding_of_moments(len(X), whole.columns)
 
 
 def test_chunks_without_targets(silenced_noise):
@@ -241,7 +241,7 @@ def test_rows_that_are_copied_block_by_block_have_the_moments_of_all_at_once(wit
     for rows in (np.column_stack([X, y])[:, :-1], np.asfortranarray(X), X, X.astype(np.float32)):
         given = rows.copy(order="K")
         found = model.fit(rows, y, groups=groups).moments_
-        assert np.linalg.norm(found.values - whole.values) <= 2 * accuracy(len(X), whole.columns)
+        assert np.linalg.norm(found.values - whole.values) <= 2 * rounding_of_moments(len(X), whole.columns)
         assert np.array_equal(rows, given)
 
 
@@ -253,7 +253,7 @@ def test_rounding_is_within_what_is_priced():
         moments = DPMoments(fit_intercept=False).fit_chunks(np.split(X, 500)).moments_
     rows = np.longdouble(X) / np.maximum(1, np.sqrt((np.longdouble(X) ** 2).sum(axis=1, keepdims=True)))
     error = np.linalg.norm((moments.values - rows.T @ rows).astype(float))
-    assert 0 < error < accuracy(len(X), moments.columns) < 1e-6
+    assert 0 < error < rounding_of_moments(len(X), moments.columns) < 1e-6
 
 
 @pytest.mark.parametrize("expanded", [1, 1000, 2**18])

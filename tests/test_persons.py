@@ -59,7 +59,7 @@ from skdprp.guarantee import Adjacency, PrivacyWarning
 from skdprp.ledger import LedgerError, entry
 from skdprp.linear_model import _descent
 from skdprp.mechanisms import gaussian_profile
-from skdprp.moments import CompensatedSum, accuracy
+from skdprp.moments import CompensatedSum, rounding_of_moments
 from skdprp.neural_network import _steps
 from skdprp.neural_network._network import Network, add_clipped_gradients, add_gradients
 from skdprp.neural_network._plan import bounded_margin, float64_margin
@@ -289,7 +289,7 @@ def test_the_sum_of_moments_is_the_sum_of_the_means_of_persons():
     for person in range(200):
         mine = u[groups == person]
         exact += mine.T @ mine / len(mine)
-    assert np.linalg.norm(sums - exact) <= accuracy(200, columns) < 1e-8
+    assert np.linalg.norm(sums - exact) <= rounding_of_moments(200, columns) < 1e-8
     assert np.allclose(clone(model).fit(X, y, groups=groups).moments_.n_samples, 200)
 
 
@@ -911,7 +911,9 @@ def test_a_budget_for_persons_warns_of_steps_that_take_no_groups():
     y, groups, bounds = np.arange(300) % 2, np.arange(300) // 3, {"age": (0, 1), "hours": (0, 1)}
     model = DPSGDClassifier(classes=[0, 1])
     with pytest.warns(PrivacyWarning, match=r"not for one person.*DPBinner \(.*\)\. .* give bounds") as warned:
-        budgeted = set_budget(make_pipeline(DPBinner(3), model), rows, y, groups=groups, epsilon=1.0, delta=1e-4)
+        budgeted = set_budget(
+            make_pipeline(DPBinner(3, bounds=bounds), model), rows, y, groups=groups, epsilon=1.0, delta=1e-4
+        )
     assert [one.filename for one in warned] == [__file__]
     assert privacy_report(budgeted, rows, y, groups=groups).private.unit == "one row"
     # The cure that it tells, of which there is no warning, which would be an error here.

@@ -64,7 +64,7 @@ from skdprp import (
     privacy_report,
     save_model,
 )
-from skdprp._label import guarantee_facts
+from skdprp._printing import guarantee_facts
 from skdprp.audit import AuditResult
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile, gaussian_scale

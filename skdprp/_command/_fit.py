@@ -24,7 +24,7 @@ from ..preprocessing._table import SHARE_OF_LONGEST
 from ..release_file import save_model
 from ..report import privacy_report
 from ._columns import bounds_of, check_options, columns_of, filled, preparation, read_rows
-from ._labels import check_labels
+from ._label_cells import check_labels
 from ._ledger import check_ledger, ledger_of
 from ._options import add_columns, add_format, budget, class_labels, low_and_high, positive, threshold
 from ._output import check_new, writing

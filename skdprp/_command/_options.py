@@ -5,7 +5,7 @@ import math
 import re
 from pathlib import Path
 
-from ._labels import number, whole_number
+from ._label_cells import number, whole_number
 
 _TWO_NUMBERS = re.compile(r"(-?[\d.]+)\s*(?:-|,|;|\.\.)\s*(-?[\d.]+)")
 

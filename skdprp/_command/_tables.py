@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from ._labels import number, read_labels
+from ._label_cells import number, read_labels
 
 _CURE = (
     "give --bounds COLUMN=LOW:HIGH or --categories COLUMN=THIS,THAT, not looked up in the file, or --default-bounds LOW"

@@ -20,7 +20,7 @@ from ..neural_network import DPSGDClassifier
 from ..release_file._file import replace_file
 from ..sketch import DPOPORP, DPSignOPORP
 from ._columns import are_described, check_options, preparation, read_rows
-from ._labels import check_labels
+from ._label_cells import check_labels
 from ._options import add_columns, add_format, positive, seed
 from ._output import check_output, writing
 

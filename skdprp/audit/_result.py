@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 
 from .._digits import printed_down, printed_up
-from .._label import as_html, violation_line
+from .._printing import as_html, violation_line
 from ..guarantee import Definition, PrivacyGuarantee
 from ..mechanisms.mutual_information import information_delta
 

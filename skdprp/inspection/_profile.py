@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._calibration import SET_LATER, is_as_stated
 from .._digits import printed_down
-from .._label import condition_and_marks, neighbours_of
+from .._printing import condition_and_marks, neighbours_of
 from ..report._structure import guarantee_shown
 from ._axes import MARKERS, axes_of, curves, epsilon_of, finish, legend_label, next_style
 from ._parameters import increasing

@@ -3,7 +3,7 @@
 import math
 
 from .._digits import as_given, printed_up
-from .._label import condition_and_marks, neighbours_of
+from .._printing import condition_and_marks, neighbours_of
 from ..guarantee import Definition
 
 _LARGE_DELTA = 0.01  # beside which an epsilon says little

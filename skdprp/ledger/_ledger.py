@@ -23,7 +23,7 @@ from .._recording import (
     current_entry,
     innermost,
     ledger_of,
-    marked,
+    mark_open,
     n_forks,
     open_journals,
     process_itself,
@@ -558,7 +558,7 @@ class PrivacyLedger:
             identity = begin(path)
             _Book(identity).read()  # a file that is no ledger is refused before anything is released
             self._identity, self._kept = identity, None
-            self._name = stack.enter_context(marked(identity))
+            self._name = stack.enter_context(mark_open(identity))
             _OPEN.add(self)
             self._open = stack.pop_all()
         return self

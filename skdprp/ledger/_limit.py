@@ -10,7 +10,7 @@ from .._digits import printed_down, printed_up
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
-from ._totals import MOST_PARTS, USUAL_DIVISION, PlannedEntry, Spent, rounded_up, same_neighbours
+from ._totals import MOST_PARTS, USUAL_DIVISION, PlannedEntry, Spent, float_above, same_neighbours
 
 _ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
 LIMIT_FOR_SKETCHES = "ledger.limit(..., adjacency=sketch.guarantee_.adjacency)"  # of the fitted sketch
@@ -112,7 +112,7 @@ class Limit:
         more = ", of one part perhaps more" * bool(parts)
         given = " and ".join(dict.fromkeys(entry.guarantee.given for entry in entries if entry.guarantee.given))
         stated = replace(self.guarantee, given=given)
-        costs = [rounded_up(cost) for cost in spent.costs]
+        costs = [float_above(cost) for cost in spent.costs]
         if self.composition == "basic":
             # A person may have rows in each part, so that the sums over persons are others than those over rows.
             as_adaptive = " as in the line adaptive" * (
@@ -151,7 +151,7 @@ class Limit:
         most = self._most
         after = spent.after(rows, [2 * one for one in most])
         left = [3 * one - cost for one, cost in zip(most, after, strict=False)]
-        return [-rounded_up(-more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
+        return [-float_above(-more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
 
     def _epsilon_left(self, left, delta):
         mu = math.sqrt(left[0]) * _SQUARED

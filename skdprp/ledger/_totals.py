@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from .._adjacency import Unit
 from .._digits import printed_up
-from .._label import AS_THEY_REACH_IT, as_html, as_text, neighbours_sentence
+from .._printing import AS_THEY_REACH_IT, as_html, as_text, neighbours_sentence
 from ..guarantee import DISJOINT, FIXED_BEFORE, Definition, PrivacyGuarantee, composed
 
 _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
@@ -95,7 +95,7 @@ class Spent:
         self.n_releases += 1
 
 
-def rounded_up(cost):
+def float_above(cost):
     """Float that is no less than an exact cost."""
     try:
         nearest = float(cost)
@@ -303,7 +303,7 @@ def basic_sums(entries):
     spent = Spent()
     for entry in entries:
         spent.add(entry.rows, (entry.guarantee.epsilon, entry.guarantee.delta))
-    return tuple(map(rounded_up, spent.costs[:2]))
+    return tuple(map(float_above, spent.costs[:2]))
 
 
 def _counts(entries):

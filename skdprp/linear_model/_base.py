@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _noise
 from .._adjacency import Unit
 from .._calibration import GuaranteeDisplayMixin, snapshot, take_over
+from .._labels import checked_labels, encode, joined, of_one_type, weights_of_classes
 from .._lazy import by_chunks, computed, is_lazy, stand_in
 from .._persons import persons_of
 from .._threads import one_blas_thread
@@ -45,7 +46,6 @@ from ..guarantee import (
 )
 from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature
-from ._labels import checked_labels, encode, joined, of_one_type, weights_of_classes
 from ._passes import SAME_ROWS, Chunks, Partitions, StreamedRows
 
 THRESHOLD = Interval(Real, 0, 1, closed="neither")

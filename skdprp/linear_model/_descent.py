@@ -26,7 +26,7 @@ _UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for pr
 
 
 @dataclass(frozen=True)
-class Descent:
+class RidgeDescent:
     """Steps and noise, from public facts: `scale` of the noise of each sum of gradients, `travel` of all steps.
 
     Rows with their constant have a norm of at most 1, targets too. Steps are in units of one over the number of rows.
@@ -61,7 +61,7 @@ def has_many_rows(*target, **shape):
     return rows_for_each_weight(*target, **shape) >= _MANY_ROWS
 
 
-def plan_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjacency, unit=Unit.ROW):
+def plan_ridge_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjacency, unit=Unit.ROW):
     """Calibrate a descent for so many weights of each target, from public facts.
 
     Notes
@@ -79,15 +79,15 @@ def plan_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjacency, 
     clip = float(np.clip(_LEAST_CLIP * np.cbrt(rows / _FEW_ROWS), _LEAST_CLIP, 1.0))
     n_changed = N_STEPS * n_weights * n_targets
     target = sampled_steps_target(epsilon, delta, n_changed=n_changed)
-    per_step = rows_that_differ(adjacency) * clip + 2 * accuracy(n_samples, n_weights, clip, unit)
+    per_step = rows_that_differ(adjacency) * clip + 2 * rounding_of_descent(n_samples, n_weights, clip, unit)
     sensitivity = float(np.sqrt(N_STEPS) * per_step * (1 + 2.0**-50))
     scale = gaussian_scale(*target, sensitivity=sensitivity)
     a = scale / np.sqrt(N_STEPS) * np.sqrt(n_weights * n_targets) / n_samples
     loss = PrivacyLoss(mu=sensitivity / scale, sampling=n_changed * _noise.SAMPLING_LOSS)
-    return Descent(n_samples, clip, scale, float(1 / (a + a**2 / _CURVATURE + 1 / n_samples)), loss, unit)
+    return RidgeDescent(n_samples, clip, scale, float(1 / (a + a**2 / _CURVATURE + 1 / n_samples)), loss, unit)
 
 
-def accuracy(n_samples, n_weights, clip, unit=Unit.ROW):
+def rounding_of_descent(n_samples, n_weights, clip, unit=Unit.ROW):
     """Bound the norm of what rounding does to a sum of clipped gradients, of so many rows or persons.
 
     Notes

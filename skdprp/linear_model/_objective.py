@@ -526,7 +526,7 @@ def _privacy_loss(problem, profile, **known):
 def _n_noisy(problem):
     """Bound the number of released values with noise: all weights, and of two classes a count of labels if one is made.
 
-    b is not released: what its sampling may be off by is in `_hidden_gradient`.
+    b is not released: what its sampling may be off by is in `_distance_of_minima`.
     """
     return problem.n_all_weights + (problem.n_classes == 2)
 

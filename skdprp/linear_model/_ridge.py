@@ -29,7 +29,7 @@ from ..composition import PrivacyLoss, Profile
 from ..mechanisms import sampled_target, secret_projection_profile, secret_projection_scale
 from ..mechanisms.secret_projection import project_secretly, secret_projection_n_changed
 from ..moments import MOMENTS_CONSTRAINTS, GaussianNoise, PrivateMoments, n_additions
-from ._descent import N_STEPS, descend, has_many_rows, plan_descent
+from ._descent import N_STEPS, descend, has_many_rows, plan_ridge_descent
 from ._least_squares import NormalEquations
 
 _UNIT_NORM = 1 + 2.0**-40  # of rows in units, with what floats add to it
@@ -364,7 +364,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         return not has_many_rows(self.epsilon, self._delta(number), **facts)
 
     def _plan(self, n_samples, columns, unit):
-        return plan_descent(
+        return plan_ridge_descent(
             self.epsilon,
             self._delta(n_samples),
             n_samples=n_samples,

@@ -23,6 +23,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from .. import _noise
 from .._calibration import Calibration, GuaranteeDisplayMixin, marked, snapshot, take_over
 from .._digits import printed_down, printed_up
+from .._labels import encode, of_one_type
 from .._lazy import is_lazy
 from .._recording import PlanBlock, UnrecordedNoiseError
 from .._validation import (
@@ -49,7 +50,6 @@ from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
 from ..histograms import PrivateHistograms
 from ..ledger import LedgerError
 from ..ledger._ledger import ReleaseOfTrials, thrown_away
-from ..linear_model._labels import encode, of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target, searched_profile
 from ..report import AS_PLANNED, NO_GROUPS
 from ..report._data_independent import is_data_independent
@@ -634,7 +634,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                     step.guarantee_ = marked(step.guarantee_, value)
 
     def __getstate__(self):
-        return as_given(super().__getstate__())
+        return without_earlier_fits(super().__getstate__())
 
     def _sk_visual_block_(self):
         """Show what it found, or was given, without what that had learnt before, in a block of scikit-learn."""
@@ -756,7 +756,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         return tags
 
 
-def as_given(attributes):
+def without_earlier_fits(attributes):
     """Attributes of a search without what its parameters, or callbacks of them, had learnt before.
 
     Trials are fitted to clones of them, which in scikit-learn have the callbacks of the original, and all these keep.

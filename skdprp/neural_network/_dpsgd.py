@@ -23,7 +23,7 @@ from ..mechanisms.noisy_steps import descent_scale, product_descent_scale, sampl
 from ..mechanisms.published import published_product_descent
 from ._network import ACTIVATIONS, Network, capped_log_probabilities, score
 from ._plan import Plan, Rounding, plan_descent, plan_rounding
-from ._preconditioner import Preconditioner, gram_accuracy, least_floor, relative_scales, release_preconditioner
+from ._preconditioner import Preconditioner, least_floor, relative_scales, release_preconditioner, rounding_of_gram
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
 from ._steps import LARGEST_PADDED_BLOCK, UPDATES, noisy_descent
 
@@ -555,7 +555,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         unit = gaussian_scale(*sampled_steps_target(self.epsilon, delta, n_changed=n_changed))
         gram, step = relative_scales(self.adjacency, plan.n_steps)
         # What is rounded off moves all releases together by these shares of the norm of their moves, at most.
-        priced = unit * (1 + 2 * gram_accuracy(problem.network, plan.n_samples)) * (1 + 2.0**-40)
+        priced = unit * (1 + 2 * rounding_of_gram(problem.network, plan.n_samples)) * (1 + 2.0**-40)
         scale = gram * priced * (1 + rounding.margin)
         # Where the floor is all the curvature, so many steps go as far as `travel`.
         floor = plan.n_samples * plan.n_steps / (plan.travel * (1 - plan.momentum))

@@ -9,7 +9,7 @@ from .._adjacency import Relation
 from .._persons import roots
 from .._validation import scale_rows
 from ..linear_model._passes import StreamedRows
-from ..moments import Columns, CompensatedSum, GaussianNoise, accuracy, products, rows_per_product
+from ..moments import Columns, CompensatedSum, GaussianNoise, products, rounding_of_moments, rows_per_product
 
 _CURVATURE = 0.25  # of the logistic loss, at most; half of that of the softmax loss
 _SHARE = 0.2  # of mu^2, for the Gram matrix, where a row counts or is blank
@@ -49,9 +49,9 @@ def least_floor(scale, n_weights):
     return float(_CURVATURE * 2 * np.sqrt(n_weights) * scale)
 
 
-def gram_accuracy(network, n_samples):
+def rounding_of_gram(network, n_samples):
     """Bound on what rounding does to the Gram matrix of rows and constant of norm 1."""
-    return accuracy(n_samples, _columns(network))
+    return rounding_of_moments(n_samples, _columns(network))
 
 
 def _columns(network):
@@ -91,5 +91,5 @@ def _sum(X, network, row_weights):
 
 
 def _products(X, codes, row_weights):
-    """Sum the products of a block of rows, of all classes alike; blocks are no larger than `gram_accuracy` counts."""
+    """Sum the products of a block of rows, of all classes alike; `rounding_of_gram` counts such blocks."""
     return products(X, np.ones((X.shape[0], 1)))

@@ -20,7 +20,7 @@ from ..histograms._cells import Cells
 from ..histograms._columns import Listed, Numbers, Unlisted
 from ..mechanisms.published import Published
 from ..model_selection import DPSearchCV
-from ..model_selection._search import as_given
+from ..model_selection._search import without_earlier_fits
 from ..preprocessing._table import TableColumns
 from ..report._structure import COMPOSITES, all_held, lets_pass, parts
 
@@ -74,7 +74,7 @@ def _held_by(estimator):
     """Parameters and fitted attributes, without what estimators had learnt that the last fit did not fit."""
     held = {name: value for name, value in vars(estimator).items() if name not in _LEFT_OUT}
     if type(estimator) is DPSearchCV:
-        return as_given(held)
+        return without_earlier_fits(held)
     if type(estimator) not in COMPOSITES:
         return held
     fitted = {id(part) for _, part in parts(estimator)}

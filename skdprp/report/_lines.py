@@ -4,7 +4,7 @@ import html
 import textwrap
 from dataclasses import dataclass
 
-from .._label import as_html, as_text, best_guess_line, given_sentence, method_line, neighbours_sentence, unit_line
+from .._printing import as_html, as_text, best_guess_line, given_sentence, method_line, neighbours_sentence, unit_line
 from ..guarantee import PrivacyGuarantee
 
 INFERRED = "inferred from the fitted object (a PrivacyLedger records releases as they happen)"

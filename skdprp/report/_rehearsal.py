@@ -27,6 +27,7 @@ from sklearn.utils import get_tags
 
 from .._adjacency import Unit
 from .._calibration import state
+from .._labels import encode, of_one_type
 from .._lazy import is_lazy
 from .._persons import is_missing, persons_of
 from .._recording import PlanBlock
@@ -44,7 +45,6 @@ from .._validation import (
     without_values,
 )
 from ..ledger._ledger import thrown_away
-from ..linear_model._labels import encode, of_one_type
 from ._data_independent import PUBLIC, TakenFromRows, is_in_library
 from ._search import of_any_draw
 from ._structure import (

@@ -33,8 +33,8 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
 from .._calibration import is_as_stated
-from .._label import RELEASED_AT
 from .._lazy import SAME_ORDER, output_container
+from .._printing import RELEASED_AT
 from ..guarantee import (
     LABELS_ARE_PUBLIC,
     ROWS_ARE_READ_ALONE,

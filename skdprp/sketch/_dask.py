@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from .._lazy import SHUFFLED, is_frame, output_container, shuffles
+from .._lazy import SHUFFLED, is_lazy_frame, output_container, shuffles
 from ..ledger._ledger import Rows, current_rows
 
 RELEASED_LAZILY = set()  # names of fits of which lazy sketches have been in this process
@@ -55,7 +55,7 @@ def release_lazily(sketch, X, dtype):
         raise ValueError(SHUFFLED)
     meta = np.empty((0, sketch._n_features_out), dtype)
     release = _Release(sketch, meta)
-    if is_frame(X):
+    if is_lazy_frame(X):
         return _map_chunks(release, X.optimize(), (np.nan,) * X.npartitions, meta)
     rows = X.rechunk({1: -1})
     return _map_chunks(release, rows, rows.chunks[0], meta)

@@ -10,7 +10,7 @@ import warnings
 from functools import partial
 
 from .._noise import reproducible_noise
-from . import _audits, _freshness, _guarantees, _knowledge, _refusals, _storage
+from . import _audits, _freshness, _guarantees, _leaks, _refusals, _storage
 from ._case import Case
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "reproducible_noise",
 ]
 
-_MODULES = (_refusals, _guarantees, _freshness, _knowledge, _storage, _audits)
+_MODULES = (_refusals, _guarantees, _freshness, _leaks, _storage, _audits)
 _CHECKS = {check.__name__[1:]: check for module in _MODULES for check in module.CHECKS}
 
 

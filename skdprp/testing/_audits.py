@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone, is_regressor
 
 from .._adjacency import Relation
+from .._noise import GAUSSIAN, LAPLACE
 from ..audit import worst_neighbours
 from ..audit._epsilon import audits_of
 from ..audit._neighbours import NoNeighbours
@@ -18,7 +19,7 @@ from ..mechanisms.gaussian_laplace import laplace_profile
 from ..mechanisms.mutual_information import information_delta
 from ._case import FAR, NEAR, SURE, error_of
 from ._contents import flat
-from ._tape import GAUSSIAN, LAPLACE, played_tapes
+from ._tape import played_tapes
 
 _ROUNDED_DOWN = 1 - 2.0**-32  # as calibrations round noise up
 _MOST_TOGETHER = 16  # numbers with Laplace noise whose delta is computed together

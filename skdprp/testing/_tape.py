@@ -7,7 +7,6 @@ import numpy as np
 
 from .._noise import SeededBlock, last_seeded_draw
 
-GAUSSIAN, LAPLACE = "_rounded_to_gaussian", "_rounded_to_laplace"  # kinds of noise, as tapes name them
 SHARE_OF_NOISE = 2.0**-10  # what rounding may move, and what counts as no noise at all
 
 
