@@ -8,6 +8,8 @@ class Unit(StrEnum):
 
     ROW = "one row"
     PERSON = "one person (all of its rows)"
+    ENTRY = "one entry of X"
+    ENTRY_BESIDE_TARGETS = "one entry of X; y is not protected"
 
     @classmethod
     def _missing_(cls, value):

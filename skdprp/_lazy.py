@@ -80,6 +80,37 @@ def stand_in(X):
     return sp.csr_array((1, X.shape[1]), dtype=dtype)
 
 
+def partitions(X, *others):
+    """Delayed partitions of the rows of a dask array or dataframe, and of what goes with them, or None for each.
+
+    None is optimised by itself: each would read a file of its own, or shuffle its columns into an order of its own.
+    """
+    given = [collection for collection in (X, *others) if collection is not None]
+    if not all(map(is_lazy, given)):
+        raise TypeError("X is a dask collection, and y or groups is not: make all of them one.")
+    if any(map(holds_releases, given)):
+        raise ValueError(RELEASED_AGAIN)
+    check_same_order(*given)
+    parts = [None if collection is None else _delayed(collection, X) for collection in (X, *others)]
+    if len({len(some) for some in parts if some is not None}) > 1:
+        raise ValueError("X, y and groups should have the same partitions.")
+    return [[None] * len(parts[0]) if some is None else some for some in parts]
+
+
+def _delayed(collection, X):
+    """Delayed partitions of a dataframe, or of an array that is cut into rows as X is, where that is known."""
+    if not hasattr(collection, "rechunk"):
+        return collection.to_delayed(optimize_graph=False)
+    rows = X.chunks[0] if hasattr(X, "chunks") else collection.chunks[0]
+    try:
+        whole = collection.rechunk({0: rows, 1: -1} if collection.ndim > 1 else {0: rows})
+    except ValueError:  # which says how many rows there are
+        whole = None
+    if whole is None:
+        raise ValueError("X, y and groups should have the same rows.")
+    return whole.to_delayed(optimize_graph=False).ravel().tolist()
+
+
 def map_rows(function, X, nothing):
     """Return a dask array of what a function makes of each chunk of rows, each time that it is computed.
 

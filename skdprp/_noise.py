@@ -238,7 +238,7 @@ def _flat_view(values):
     return flat
 
 
-def _add(values, scale, rounded, kind):
+def _add(values, scale, kind):
     if (tape := _tape()) is not None:
         return tape.take(kind, scale, values)
     if not values.size:  # as of a column without any category
@@ -246,7 +246,7 @@ def _add(values, scale, rounded, kind):
     flat = _flat_view(values)
     if scale == 0:  # no neighbour changes these values, and they are released all the same
         return check_recorded(seeded=False)
-    grid = _grid(scale)
+    grid, rounded = _grid(scale), _rounded_to_gaussian if kind == GAUSSIAN else _rounded_to_laplace
     n_blocks = round(flat.size / _BLOCK)  # a short last one would cost as much
     for block in np.array_split(flat, n_blocks) if n_blocks > 1 else [flat]:
         _add_on_grid(block, partial(rounded, steps=scale / grid), grid)
@@ -258,12 +258,12 @@ def add_gaussian(values, scale):
     The release lies on a public grid of about scale / 1024; its privacy is that of the real-valued mechanism, up to a
     loss of 2 * SAMPLING_LOSS for each value that differs between neighbours.
     """
-    _add(values, scale, _rounded_to_gaussian, GAUSSIAN)
+    _add(values, scale, GAUSSIAN)
 
 
 def add_laplace(values, scale):
     """Release a contiguous float64 array with Laplace noise of scale `scale`, in place and on a grid as Gaussian."""
-    _add(values, scale, _rounded_to_laplace, LAPLACE)
+    _add(values, scale, LAPLACE)
 
 
 def draw_gaussian(shape, scale):

@@ -65,7 +65,7 @@ def seeded():
 @pytest.fixture
 def silenced_noise(monkeypatch):
     """Turn all private noise off: what is left is the deterministic part of the estimators."""
-    monkeypatch.setattr(_noise, "_add", lambda values, scale, *kind: None)
+    monkeypatch.setattr(_noise, "_add", lambda values, scale, kind: None)
     monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: np.zeros(shape))
     monkeypatch.setattr(_noise, "add_spherical", lambda values, scale, **law: None)
     monkeypatch.setattr(_noise, "draw_spherical", lambda n_dims, scale, **law: np.zeros(n_dims))
@@ -82,7 +82,7 @@ def noise_of(monkeypatch):
         return (2.0**64 * expit(logit(probability) / share)).astype(np.uint64)
 
     def leave(share):
-        monkeypatch.setattr(_noise, "_add", lambda values, scale, *kind: add(values, share * scale, *kind))
+        monkeypatch.setattr(_noise, "_add", lambda values, scale, kind: add(values, share * scale, kind))
         monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: gaussian(shape, share * scale))
         monkeypatch.setattr(_noise, "draw_spherical", lambda n, scale, **law: spherical(n, share * scale, **law))
         monkeypatch.setattr(_noise, "flip", lambda levels, thresholds: flip(levels, odds(thresholds, share)))

@@ -31,9 +31,9 @@ from skdprp import (
     privacy_report,
     save_model,
 )
+from skdprp._sums import CompensatedSum
 from skdprp.ledger._filter import price
 from skdprp.mechanisms import gaussian_profile, randomised_response_profile
-from skdprp.moments import CompensatedSum
 from skdprp.testing import reproducible_noise
 
 LABELS = np.arange(30) % 2

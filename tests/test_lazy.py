@@ -26,8 +26,7 @@ from skdprp import (
     PublicScaler,
     _validation,
 )
-from skdprp._lazy import SAME_ORDER, check_same_order, compute_joined
-from skdprp.moments import partitions
+from skdprp._lazy import SAME_ORDER, check_same_order, compute_joined, partitions
 
 dask = pytest.importorskip("dask")
 da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")

@@ -12,10 +12,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 
-from skdprp import DPPCA, DPMoments, _noise, add_moments, audit_epsilon, compose, moments
+from skdprp import DPPCA, DPMoments, _noise, _sums, add_moments, audit_epsilon, compose, moments
+from skdprp._sums import CompensatedSum
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile
-from skdprp.moments import Columns, CompensatedSum, GaussianNoise, rounding_of_moments
+from skdprp.moments import Columns, GaussianNoise, rounding_of_moments
 from skdprp.sensitivity import moments_sensitivity
 from skdprp.testing import reproducible_noise
 
@@ -268,7 +269,7 @@ def test_sparse_rows_in_several_blocks_and_groups_of_columns_have_the_moments_of
     by_row = np.argsort(row, kind="stable")
     ends = np.searchsorted(row[by_row], np.arange(501))
     unsorted = sp.csr_array((data[by_row], column[by_row], ends), shape=X.shape)
-    monkeypatch.setattr(moments, "_EXPANDED", expanded)
+    monkeypatch.setattr(_sums, "_EXPANDED", expanded)
     monkeypatch.setattr(moments, "rows_per_product", lambda *args, **options: 200)
     y = rng.normal(size=(500, 2))
     model = DPMoments(target_bounds=BOUNDS)

@@ -55,11 +55,12 @@ from skdprp import (
 )
 from skdprp._adjacency import Unit
 from skdprp._persons import persons_in_parts, persons_of, roots, shares
+from skdprp._sums import CompensatedSum
 from skdprp.guarantee import Adjacency, PrivacyWarning
 from skdprp.ledger import LedgerError, entry
 from skdprp.linear_model import _descent
 from skdprp.mechanisms import gaussian_profile
-from skdprp.moments import CompensatedSum, rounding_of_moments
+from skdprp.moments import rounding_of_moments
 from skdprp.neural_network import _steps
 from skdprp.neural_network._network import Network, add_clipped_gradients, add_gradients
 from skdprp.neural_network._plan import bounded_margin, float64_margin

@@ -11,7 +11,7 @@ from .. import _noise
 from .._adjacency import Unit
 from .._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
 from .._digits import printed_down, printed_up
-from .._lazy import compute_joined, is_lazy, stand_in
+from .._lazy import compute_joined, is_lazy, partitions, stand_in
 from .._recording import in_plan
 from .._validation import (
     POSITIVE,
@@ -40,7 +40,6 @@ from ..mechanisms.thresholded_counts import (
     shift_of_epsilon,
     thresholded_counts_scale,
 )
-from ..moments import partitions
 from ..sensitivity import histograms_sensitivity
 from ._cells import MOST_CELLS
 from ._columns import N_PUBLIC, Listed, Numbers, Unlisted, columns_of, count, joined_counts, key_of, read

@@ -31,7 +31,7 @@ _EACH_PERSON_ONCE = (
 USUAL_DIVISION = "rows"
 CHUNKS = "transform_chunks "  # how a division of chunks begins, one for each call
 MOST_PARTS = 20  # that are listed
-WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
+WITHIN_A_ROW = (Unit.ROW, Unit.ENTRY, Unit.ENTRY_BESIDE_TARGETS)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from .._adjacency import Unit
+from .._sums import CompensatedSum
 from ..composition import PrivacyLoss
 from ..mechanisms import gaussian_scale
 from ..mechanisms._numerics import rows_that_differ
 from ..mechanisms.noisy_steps import sampled_steps_target
-from ..moments import CompensatedSum
 
 _MANY_ROWS = 1000.0  # for each weight, in units of the noise: where moments are as good, in one pass and unclipped
 _LEAST_CLIP, _FEW_ROWS = 0.2, 30.0  # clipping norm with few rows, where rows and targets have a norm of 1 at most

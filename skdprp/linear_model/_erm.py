@@ -14,9 +14,9 @@ from joblib import Parallel, delayed
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.utils import gen_batches
 
+from .._sums import CompensatedSum
 from .._validation import silent
 from ..losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss, WeightedLoss
-from ..moments import CompensatedSum
 from ._passes import LARGEST_BLOCK
 
 BINARY_LOSSES = {"log_loss": LogisticLoss, "capped_log_loss": CappedLogisticLoss, "huber_hinge": HuberHingeLoss}

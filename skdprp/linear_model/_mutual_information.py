@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._adjacency import Relation
+from .._adjacency import Relation, Unit
 from .._calibration import Calibration, GuaranteeDisplayMixin, snapshot, take_over
 from .._digits import printed_down, printed_up
 from .._lazy import by_chunks, computed
@@ -349,7 +349,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
                 self.epsilon,
                 0.0,
                 definition=Definition.CLAIMED_MI_DP,
-                unit="one entry of X",
+                unit=Unit.ENTRY,
                 adjacency=entry,
                 per="fit",
                 source="Showkatbakhsh, Karakus and Diggavi, ISIT 2018",
@@ -399,7 +399,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             self.epsilon,
             0.0,
             definition=Definition.MI_DP,
-            unit="one entry of X; y is not protected",
+            unit=Unit.ENTRY_BESIDE_TARGETS,
             adjacency=Adjacency(Relation.ENTRY, self.max_abs),
             per="fit",
             released=released,

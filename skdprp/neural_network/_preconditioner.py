@@ -7,9 +7,10 @@ from sklearn.utils import gen_batches
 
 from .._adjacency import Relation
 from .._persons import roots
+from .._sums import CompensatedSum, products
 from .._validation import scale_rows
 from ..linear_model._passes import StreamedRows
-from ..moments import Columns, CompensatedSum, GaussianNoise, products, rounding_of_moments, rows_per_product
+from ..moments import Columns, GaussianNoise, rounding_of_moments, rows_per_product
 
 _CURVATURE = 0.25  # of the logistic loss, at most; half of that of the softmax loss
 _SHARE = 0.2  # of mu^2, for the Gram matrix, where a row counts or is blank

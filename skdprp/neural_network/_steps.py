@@ -10,8 +10,8 @@ from sklearn.utils import gen_batches
 
 from .. import _noise
 from .._adjacency import Unit
+from .._sums import CompensatedSum
 from ..linear_model._passes import StreamedRows, block_rows
-from ..moments import CompensatedSum
 from ._network import add_clipped_gradients, add_gradients, forget_trials
 
 LARGEST_SCORE = 2.0**12  # up to which the rounding of scores is priced; weights are projected to it

@@ -228,7 +228,7 @@ def report_before_fit(rehearsal):
     for step in rehearsal.steps:
         step.state()
     as_planned = (*AS_PLANNED, _THESE_GROUPS if rehearsal.has_groups else NO_GROUPS)
-    return replace(_report(rehearsal.estimator, as_planned, is_plan=True), counted=PLANNED)
+    return replace(_report(rehearsal.estimator, as_planned, is_plan=True), counted=PLANNED, is_plan=True)
 
 
 def _report(estimator, as_known, *, ledger=None, is_plan=False):

@@ -72,22 +72,20 @@ class PrivacyReport:
         What is released besides, under no guarantee.
     counted : str, default="inferred from the fitted object"
         How the releases were counted.
+    is_plan : bool, default=False
+        Whether it is about a fit to come.
     """
 
     steps: tuple[ReportedStep, ...]
     private: PrivacyGuarantee | None
     not_covered: tuple[str, ...]
     counted: str = INFERRED
+    is_plan: bool = False
 
     @property
     def total(self):
         """What the whole guarantees: None as soon as something is not covered."""
         return None if self.not_covered else self.private
-
-    @property
-    def is_plan(self):
-        """Whether it is about a fit to come."""
-        return self.counted == PLANNED
 
     def frame(self):
         """Return the table as a data frame.

@@ -116,7 +116,7 @@ class PublicFacts:
         y = y.toarray() if hasattr(y, "toarray") else y
         labels = without_values(np.asarray, without_values(of_one_type, y, name="y"), name="y")
         if is_whole and len(labels) != n_samples:
-            raise ValueError(f"X has {n_samples} rows, and y has {len(labels)}.")
+            raise ValueError("X and y need the same number of rows.")  # which is not told: of persons, it is secret
         columns = labels.reshape(len(labels), -1).T
         if any(without_values(_has_missing, column, name="y") for column in columns):
             raise ValueError(f"y contains NaN: {CURE_OF_LABELS}")
