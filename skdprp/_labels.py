@@ -13,7 +13,7 @@ _MANY = 100  # classes, of which nobody has said that they are
 _NUMBERS = bool | int | float | np.bool_ | np.integer | np.floating
 _PAID = "Private steps before this one may already be paid; privacy_report(model, X, y) checks labels before a fit."
 _NO_LABELS = (
-    "Unknown label type: labels are numbers, truth values or strings, and all of one type, which arrays of objects "
+    "Unknown label type: labels are numbers, truth values or strings, none missing, all of one type, which arrays of objects "
     f"have after y.astype(bool), y.astype(int) or y.astype(str). {_PAID}"
 )
 

@@ -95,7 +95,7 @@ class PrivateScore:
     def _in_short(self):
         if np.ndim(self.score):
             return f"{np.round(self.score, 1).tolist()}, noise {self.noise_error:.3g} in each number"
-        errors = {"noise": self.noise_error, "sampling": self.sampling_error, "ties": self.tie_error}
+        errors = {"noise": self.noise_error, "sampling": self.sampling_error, "ties up to": self.tie_error}
         told = ", ".join(f"{of_what} {error:.2g}" for of_what, error in errors.items() if error is not None)
         return f"{self.score:.4g} ({told})"
 
