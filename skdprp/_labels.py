@@ -13,8 +13,8 @@ _MANY = 100  # classes, of which nobody has said that they are
 _NUMBERS = bool | int | float | np.bool_ | np.integer | np.floating
 _PAID = "Private steps before this one may already be paid; privacy_report(model, X, y) checks labels before a fit."
 _NO_LABELS = (
-    "Unknown label type: labels are numbers, truth values or strings, none missing, all of one type, which arrays of objects "
-    f"have after y.astype(bool), y.astype(int) or y.astype(str). {_PAID}"
+    "Unknown label type: labels are numbers, truth values or strings, none missing and all of one type, which arrays "
+    f"of objects have after y.astype(bool), y.astype(int) or y.astype(str). {_PAID}"
 )
 
 

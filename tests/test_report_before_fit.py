@@ -345,7 +345,7 @@ def test_what_is_frozen_is_planned_alone_as_in_a_pipeline():
 def test_rows_and_targets_of_different_numbers_are_refused_before_anything_is_spent(ask):
     X = np.linspace(-1, 1, 60).reshape(20, 3)
     for model, y in ((DPRidge(target_bounds=(0, 9)), X[:3, 0]), (AMPClassifier(classes=[0, 1]), [])):
-        with pytest.raises(ValueError, match="^X and y need the same number of rows.$"):
+        with pytest.raises(ValueError, match=r"^X and y need the same number of rows\.$"):
             ask(make_pipeline(DPScaler(), model), X, y)
     # A few rows and a few targets that are like all.
     plan = privacy_report(DPRidge(target_bounds=(0, 9)), X[:5], X[:3, 0], n_samples=20)
