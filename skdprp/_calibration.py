@@ -9,8 +9,8 @@ import numpy as np
 from sklearn import get_config
 
 from ._digits import to_python
+from ._errors import warn_at_caller
 from ._noise import searches_around
-from ._validation import warn_at_caller
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
 from .mechanisms.published import Published

@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from ._validation import warn_at_caller
+from ._errors import warn_at_caller
 
 _MANY = 100  # classes, of which nobody has said that they are
 _NUMBERS = bool | int | float | np.bool_ | np.integer | np.floating

@@ -5,8 +5,9 @@ from numbers import Integral
 
 import numpy as np
 
+from ._errors import Refusal, without_values
 from ._lazy import is_lazy
-from ._validation import Refusal, is_frame, is_list, without_values
+from ._validation import is_frame, is_list
 
 MOST_ROWS = 2**31  # up to which rounding is priced whatever their number is, which is not public
 _NO_COLUMN = "groups should have one label for each row of X."

@@ -11,8 +11,8 @@ from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
 
+from ._errors import silent
 from ._recording import current_entry, handed_on
-from ._validation import silent
 
 
 class _Blas:

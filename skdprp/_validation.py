@@ -1,91 +1,49 @@
 """What the estimators ask of parameters and data, and the only import of scikit-learn's semi-private validators."""
 
-import math
 import pickle
-import re
 import sys
-import traceback
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext, suppress
-from contextvars import ContextVar
+from contextlib import suppress
 from copy import deepcopy
-from decimal import localcontext
-from fractions import Fraction
 from functools import cache, wraps
 from io import BytesIO
-from itertools import pairwise
 from numbers import Integral, Real
 from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
-from scipy import special
 from sklearn import base, config_context
-from sklearn.utils import _param_validation, extmath, validation
+from sklearn.utils import _param_validation, validation
 from sklearn.utils._param_validation import HasMethods, Options, StrOptions
 
 from . import _recording
 from ._digits import to_python
+from ._errors import TEXT, TIMES, silent, warn_at_caller, without_values
 from ._lazy import computed, is_lazy
+from ._rows import canonical_csr
 
 __all__ = [
     "FLOATS",
     "POSITIVE",
     "PRIVACY_CONSTRAINTS",
     "SKETCH_CONSTRAINTS",
-    "TIMES",
     "HasMethods",
     "Interval",
     "Options",
     "PythonNumbersMixin",
-    "Refusal",
     "StrOptions",
     "UncachedMixin",
     "_fit_context",
-    "array_for_blocks",
-    "canonical_csr",
     "check_collected",
-    "clip_rows",
     "dense_frame",
-    "float_type",
     "in_order",
     "is_frame",
     "low_and_high",
     "own_copy",
-    "scale_rows",
-    "silent",
     "validate_array",
     "validate_data",
     "validate_schema",
-    "warn_at_caller",
-    "without_values",
 ]
-
-
-def silent(function):
-    """Let no floating-point error or warning of numpy or scipy leave a function of rows: it would tell of a row.
-
-    Nor do flags of decimals, which a comparison of cells may raise.
-
-    The caller may have asked for them, by :func:`numpy.seterr` or :func:`scipy.special.seterr`; a thread begins with
-    warnings of overflows. Nor does an error say how much memory was wanted: as much as there are rows, or nonzeros.
-    """
-
-    @wraps(function)
-    def _silent(*args, **known):
-        # To tell scipy.special is slow: only where it was told to do more than raise for want of memory, its default.
-        told = {kind for kind, action in special.geterr().items() if action != "ignore"} - {"memory"}
-        untold = special.errstate(**dict.fromkeys(told, "ignore")) if told else nullcontext()
-        try:
-            with np.errstate(all="ignore"), untold, localcontext():
-                return function(*args, **known)
-        except MemoryError as error:
-            if type(error) is MemoryError:  # which has no words, or those of this library
-                raise
-        raise MemoryError(_NO_MEMORY)  # here and not in the handler, or the first error were its context
-
-    return _silent
 
 
 def _fit_context(**options):
@@ -170,56 +128,9 @@ SKETCH_CONSTRAINTS = {
     "n_jobs": N_JOBS,
 }
 
-# Modules between a caller and a warning: what runs a fit, perhaps in a thread.
-_MACHINERY = {"skdprp", "sklearn", "joblib", "contextlib", "functools", "threading", "concurrent", "multiprocessing"}
 
-# Whose words about data are known: those that validate and convert them.
-_CONVERTERS = {"skdprp", "sklearn", "numpy", "scipy", "narwhals", "pandas", "polars", "pyarrow"}
-
-_MISSING = (
-    "X contains NaN. Before the private step put SimpleImputer(strategy='constant', fill_value=0, "
-    "keep_empty_features=True) or, for tables, make_table_preprocessor; values filled in must not come from the data."
-)
-CURE_OF_LABELS = (
-    "drop the rows without a label beforehand, and look only at the label of each row to do so; the number of rows "
-    "that have one is then assumed to be public. Or, for classes, make 'missing' a class of its own. (Private steps "
-    "before a model may already be paid: privacy_report(model, X, y) looks for such labels before a fit.)"
-)
 _MASKED = "Data has masked cells: fill them by nan, or by constants that do not come from the data."
-TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."
-_NO_MEMORY = "There is not enough memory for the data; how much was wanted is withheld, for it may tell of the rows."
 _MOST_NAMES = 10  # that an error lists
-_TEXT = "{} has text where numbers should be: encode it by categories that do not come from the data."
-_WITHHELD = "{} cannot be read ({}; what it says is withheld, for it may quote the data)."
-_QUOTES = ("Complex data not supported", "Expected 2D array")  # the rest of these is the array itself
-_RESHAPE = ": one row or one column? Reshape your data by .reshape(1, -1) or .reshape(-1, 1)."
-_SHAPE = re.compile(r"\(\d[\d, ]*\)")  # whose number of rows, of persons, is not public
-_LENGTHS = ": X, y and what else has an entry for each row need the same number of rows."
-_SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, types and columns, and no values
-    r"Input (X |y )?contains infinity|Found (array|input variables) with|X has \d+ features|Feature names |"
-    r"The feature names should match|Sparse data was passed|Only sparse matrices with|This \w+ estimator requires y|"
-    r"Expected (2D input|a 2-dimensional container|sequence or array-like, got <class|unique column names)|"
-    r"y should be a 1d array, got an|(float|int)\(\) argument must be|setting an array element with a sequence|"
-    r"Unknown label type|Classification metrics can't handle|X has categories that are neither|X is damaged: "
-)
-
-
-class Refusal(ValueError):
-    """Words about data that quote none of it."""
-
-
-def without_values(function, *data, name="X", **options):
-    """Call a function of data, such as a validator, and let no error quote the data, which go by `name`.
-
-    Its error is not the context of the one that is raised, or a traceback would print it.
-    """
-    try:
-        return silent(function)(*data, **options)
-    except (MemoryError, _recording.RecordingError):  # which have no words of the data
-        raise
-    except Exception as error:
-        kind, message = TypeError if isinstance(error, TypeError) else ValueError, _public(error, name)
-    raise kind(message)  # here and not in the handler, or the first error were its context
 
 
 @silent
@@ -243,7 +154,7 @@ def validate_data(estimator, X, y="no_validation", **options):
         try:
             data, found = without_values(validation.validate_data, estimator, _canonical(X), y, **options), None
         except ValueError as error:
-            if str(error) != _TEXT.format("X") or not is_frame(X):
+            if str(error) != TEXT.format("X") or not is_frame(X):
                 raise
             found = _text_in(X)
         if found:  # here and not in the handler, as in without_values
@@ -489,188 +400,6 @@ def _has_times(kinds):
     )
 
 
-def canonical_csr(X):
-    """Return sparse rows as CSR, each entry once and in the order of its column, whatever their format.
-
-    What is computed from them is then a function of the rows as vectors, and not of how they are stored. Entries that
-    are stored several times are summed exactly, and rounded once, to float64, unless they are whole numbers: any other
-    sum would depend on the order, or on how a number is split. Entries of other types than `FLOATS` are left to be
-    converted, and those that are not finite or not real to be refused, by the validation that follows. A view of X
-    where it can be.
-    """
-    if X.ndim != 2 or X.dtype.kind == "c":
-        return X
-    rows = _stored_entries(X)  # whose flags are computed anew: those of X may say what is not so
-    if not rows.has_canonical_format:
-        # Places are sorted by column, in a copy, instead of values: scipy sorts fewer types than it holds.
-        order = sp.csr_array((np.arange(rows.nnz), rows.indices.copy(), rows.indptr), shape=rows.shape)
-        order.sort_indices()
-        rows = _sum_repeated(sp.csr_array((rows.data[order.data], order.indices, rows.indptr), shape=rows.shape))
-    ends = np.concatenate([rows.indptr[:-1], rows.indptr[1:] - 1])[np.tile(np.diff(rows.indptr) > 0, 2)]
-    if not ((rows.indices[ends] >= 0) & (rows.indices[ends] < X.shape[1])).all():
-        raise ValueError("X is damaged: an entry lies in a column that it does not have.")  # W has no row for it
-    return sp.csr_matrix(rows) if isinstance(X, sp.spmatrix) else rows
-
-
-def _stored_entries(X):
-    """CSR of all entries as they are stored: nothing is summed, and no flag set."""
-    if X.format in ("csr", "csc"):  # of which scipy believes what they say, and reads and writes beside them
-        n_entries, lengths = min(len(X.indices), len(X.data)), np.diff(X.indptr)
-        if X.indptr[0] != 0 or (lengths < 0).any() or X.indptr[-1] > n_entries:
-            raise ValueError("X is damaged: its pointers are not those of its entries.")
-        if X.format == "csc" and n_entries and not 0 <= X.indices.min() <= X.indices.max() < X.shape[0]:
-            raise ValueError("X is damaged: an entry lies in a row that it does not have.")
-    X = X.tocsr() if X.format == "csc" else X  # which keeps repeated entries apart, where others would sum them
-    if X.format == "csr":
-        size = X.indptr[-1]
-        return sp.csr_array((X.data[:size], X.indices[:size], X.indptr), shape=X.shape)
-    X = X.tocoo()
-    order = np.argsort(X.row, kind="stable")
-    pointers = np.append(0, np.cumsum(np.bincount(X.row, minlength=X.shape[0])))
-    return sp.csr_array((X.data[order], X.col[order], pointers), shape=X.shape)
-
-
-def _sum_repeated(X):
-    """Sum what sorted rows hold several times."""
-    # Where an entry begins: another column than before, or a row that is not empty.
-    begins = np.diff(X.indices, prepend=-1) != 0
-    begins[X.indptr[:-1][np.diff(X.indptr) > 0]] = True
-    if begins.all():
-        return X
-    first, kind = np.flatnonzero(begins), X.dtype.kind if X.dtype.itemsize <= 8 else "O"
-    # Whole numbers stay what they are: as floats those beyond 2^53 would be equal, in all rows, for one of two parts.
-    types = {"b": np.bool_, "i": np.int64, "u": np.uint64}
-    sums, lengths = X.data[first].astype(types.get(kind, np.float64)), np.diff(first, append=X.nnz)
-    repeated = lengths > 1  # few as a rule: only these are summed in Python
-    numbers = X.data[np.repeat(repeated, lengths)].tolist()
-    ends = pairwise([0, *np.cumsum(lengths[repeated]).tolist()])
-    try:
-        sums[repeated] = [_exact_sum(numbers[start:stop], kind) for start, stop in ends]
-    except OverflowError:
-        raise ValueError("X has an entry that is stored in several parts, and is too large for 64 bits.") from None
-    return sp.csr_array((sums, X.indices[first], np.append(0, np.cumsum(begins))[X.indptr]), shape=X.shape)
-
-
-def _exact_sum(numbers, kind):
-    """Sum in real numbers, rounded once to a float; of whole numbers, as they are; of truth values, if one is true.
-
-    What is not finite stays so: a sum might hide that an entry is infinite.
-    """
-    floats = list(map(float, numbers)) if kind in ("f", "O") else []
-    if not all(map(math.isfinite, floats)):
-        return math.inf if any(map(math.isinf, floats)) else math.nan
-    try:
-        if kind == "f":
-            return math.fsum(numbers)
-        if kind in "iu":
-            return sum(numbers)
-        if kind == "b":
-            return any(numbers)
-        return float(sum(Fraction(*number.as_integer_ratio()) for number in numbers))
-    except OverflowError:
-        return math.inf
-
-
-@silent
-def clip_rows(X, max_norm, *, copy=True, out=None):
-    """Clip rows, dense or CSR, to a norm of at most `max_norm`; return them in float64, row by row.
-
-    Row by row, because linear algebra then rounds a row in one way in every block. Repeated entries are summed before
-    norms are taken. Without `copy`, X itself is returned where it is all of that already, and nobody writes into it.
-    A copy of dense rows begins `out`, if that is given. Rows that are not finite are refused.
-    """
-    given = X
-    if sp.issparse(X):
-        X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
-        X.sum_duplicates()
-    elif copy or X.dtype != np.float64 or not X.flags.c_contiguous:
-        X = _copied(X, out)
-    norms = extmath.row_norms(X)
-    # The computed norm may be below the true one: the sensitivity rests on the true one, so that the limit is less.
-    limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)
-    if (norms <= limit).all():
-        return X
-    is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
-    if is_huge.any():
-        with config_context(assume_finite=False):
-            without_values(validation.assert_all_finite, X, input_name="X")
-        X = _copied(X, out) if X is given else X
-        # Exact but for numbers near 0; the other factor is then a normal number, with all its digits.
-        scale_rows(X, np.where(is_huge, 2.0**-600, 1.0))
-        norms = extmath.row_norms(X)
-    factors = limit / np.where(is_huge, norms, np.maximum(norms, limit))
-    if X is given:  # in one pass
-        return np.multiply(X, factors[:, None], out=None if out is None else out[: len(X)])
-    scale_rows(X, factors)
-    return X
-
-
-def _copied(X, out):
-    if out is None:
-        return X.astype(np.float64, order="C")
-    out[: len(X)] = X
-    return out[: len(X)]
-
-
-def array_for_blocks(X, size):
-    """Return an array for copies of dense rows, so many at a time: none of sparse ones.
-
-    A new array for each block costs more than all that is computed with it, where memory goes back to the system at
-    once, as in workers of dask.
-    """
-    return None if sp.issparse(X) else np.empty((min(size, X.shape[0]), X.shape[1]))
-
-
-def scale_rows(X, factors):
-    """Multiply each row by its factor, in place."""
-    if sp.issparse(X):
-        X.data *= np.repeat(factors, np.diff(X.indptr))
-    else:
-        X *= factors[:, None]
-
-
-def number_of_rows(X):
-    """Return how many rows an array, a sparse matrix, a frame or a list has."""
-    if not hasattr(X, "shape"):
-        return len(X)
-    if not X.shape:
-        raise TypeError("X is one number, and has no rows.")
-    return X.shape[0]
-
-
-def float_type(X, rows):
-    """Return the type that rows came in: repeated entries of float32 are summed in float64."""
-    return np.dtype(np.float32) if sp.issparse(X) and X.dtype == np.float32 else rows.dtype
-
-
-def has_rows(X):
-    """Whether a chunk is none that is known to be empty, such as what a filter leaves of a file."""
-    return is_lazy(X) or getattr(X, "shape", (1,))[:1] != (0,)
-
-
-def chunks_with_rows(chunks):
-    """Leave out tuples of X, and of what belongs to it, that have no rows; where none has any, keep the last.
-
-    It is refused as any table without rows is.
-    """
-    last, none_yet = [], True
-    for chunk in chunks:
-        last = [chunk]
-        if has_rows(chunk[0]):
-            none_yet = False
-            yield chunk
-    yield from last * none_yet
-
-
-def in_given_type(X, rows):
-    """Return validated rows in the type that they came in, on which the noise of a model may depend."""
-    if (dtype := float_type(X, rows)) == rows.dtype:
-        return rows
-    limits = np.finfo(dtype)  # which sums of repeated entries are cut to, as no row is refused for them
-    data = np.clip(rows.data, limits.min, limits.max).astype(dtype)
-    return type(rows)((data, rows.indices, rows.indptr), shape=rows.shape)
-
-
 def in_order(given, names, what, *, of_all=True):
     """Return values that are given by the names of columns in the order of the columns, None where there is none."""
     if names is None:
@@ -703,52 +432,3 @@ def low_and_high(pair, whose):
     if not 1e-100 < high - low < 1e100:
         raise ValueError(f"{whose} must be finite, low below high by 1e-100 to 1e100; got {low:g} and {high:g}.")
     return low, high
-
-
-def _public(error, name):
-    """What an error says, if it is known to quote no data."""
-    if isinstance(error, Refusal):
-        return str(error)
-    withheld = _WITHHELD.format(name, type(error).__name__)
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    # A cell, or a container of rows, may raise what begins as an error of a library that validates or converts it.
-    if str(frame.f_globals.get("__name__")).partition(".")[0] not in _CONVERTERS:
-        return withheld
-    message = str(error)
-    if missing := re.match(r"Input (\w+ )?contains NaN", message):  # what follows advises to learn from the rows
-        return _MISSING if missing[1] == "X " else f"y contains NaN: {CURE_OF_LABELS}"
-    if "NA is ambiguous" in message:
-        return f"Missing cells are NA: make them nan in X; if they are in y, {CURE_OF_LABELS}"
-    if message.startswith("Input should have at least 1 dimension"):  # and quotes it
-        return "One number is given where there should be one for each row."
-    if "convert string" in message or "bytes/strings" in message:
-        return _TEXT.format(name)
-    if message.startswith(_QUOTES):
-        first = re.split("[:\\n]", message)[0]
-        return first + _RESHAPE * first.startswith("Expected")
-    if message.startswith("Found input variables with"):  # and with how many rows each
-        return message.partition(":")[0] + _LENGTHS
-    # Without columns, as the common checks of scikit-learn can read it.
-    message = _SHAPE.sub(lambda shape: "(, 0)" if shape[0].endswith(", 0)") else "(n_samples, ...)", message)
-    return message if _SAFE.match(message) or message == TIMES.format(name) else withheld
-
-
-TELLS_NOBODY = ContextVar("tells_nobody", default=False)  # filters of warnings are those of all threads
-
-
-def warn_at_caller(message, category):
-    """Warn at the line that called into this library, through scikit-learn or not; in a thread, at its start."""
-    if TELLS_NOBODY.get():
-        return
-    frame = sys._getframe(1)
-    # A pipeline or a search lies between, and a count of frames to go up would differ with it.
-    while str(frame.f_globals.get("__name__")).partition(".")[0] in _MACHINERY and frame.f_back:
-        frame = frame.f_back
-    warnings.warn_explicit(
-        message,
-        category,
-        filename=frame.f_code.co_filename,
-        lineno=frame.f_lineno,
-        module=frame.f_globals.get("__name__"),
-        registry=frame.f_globals.setdefault("__warningregistry__", {}),
-    )

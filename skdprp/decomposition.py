@@ -6,9 +6,11 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ._errors import silent
 from ._lazy import LazyTransformerMixin, by_chunks
 from ._recording import in_plan
-from ._validation import FLOATS, Interval, clip_rows, float_type, public_numbers, silent, validate_array, validate_data
+from ._rows import clip_rows, float_type
+from ._validation import FLOATS, Interval, public_numbers, validate_array, validate_data
 from .moments import MOMENTS_CONSTRAINTS, PrivateMoments
 
 __all__ = ["DPPCA"]

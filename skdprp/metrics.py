@@ -14,10 +14,11 @@ import scipy.sparse as sp
 from ._adjacency import Relation, Unit
 from ._calibration import void_if_out_of_reach
 from ._digits import printed_down, printed_up, with_python_numbers
+from ._errors import silent, without_values
 from ._lazy import is_lazy
 from ._persons import persons_of
 from ._printing import as_html, as_text, guarantee_facts
-from ._validation import low_and_high, silent, without_values
+from ._validation import low_and_high
 from .composition import loss_of_laplace_noise
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Adjacency, PrivacyGuarantee, assumed_of_unit
 from .ledger import entry

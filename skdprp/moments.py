@@ -15,6 +15,7 @@ from . import _noise
 from ._adjacency import Unit
 from ._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
 from ._digits import printed_down, printed_up
+from ._errors import silent, without_values
 from ._lazy import (
     SAME_ORDER,
     SHUFFLED,
@@ -26,6 +27,7 @@ from ._lazy import (
 )
 from ._persons import persons_in_parts, persons_of, roots
 from ._recording import in_plan
+from ._rows import array_for_blocks, chunks_with_rows, clip_rows, number_of_rows, scale_rows
 from ._sums import CompensatedSum, ProductSum, mirror
 from ._validation import (
     FLOATS,
@@ -35,16 +37,9 @@ from ._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
-    array_for_blocks,
     check_listed,
-    chunks_with_rows,
-    clip_rows,
-    number_of_rows,
     public_numbers,
-    scale_rows,
-    silent,
     validate_data,
-    without_values,
 )
 from .composition import PrivacyLoss
 from .guarantee import (

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 
-from ._validation import has_rows
+from ._rows import has_rows
 from .ledger._ledger import Rows, current_rows
 from .ledger._totals import CHUNKS
 

@@ -70,7 +70,7 @@ from skdprp import (
     privacy_report,
 )
 from skdprp._command import main
-from skdprp._validation import clip_rows
+from skdprp._rows import clip_rows
 from skdprp.report._data_independent import is_data_independent, remark_on
 from skdprp.testing import reproducible_noise
 from skdprp.testing._tape import tape_of

@@ -13,7 +13,9 @@ import skdprp
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"_adjacency", "_digits", "_lazy", "_recording", "_version"},
-    {"_kernels", "_noise", "_sums", "_validation"},
+    {"_errors"},
+    {"_kernels", "_noise", "_rows", "_sums"},
+    {"_validation"},
     {"_threads", "_labels", "_persons", "_printing", "random_projection", "losses", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},

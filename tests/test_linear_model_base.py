@@ -19,7 +19,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 from skdprp import AMPClassifier, DPSGDClassifier, PrivacyLedger, ProductNoiseOutputPerturbation
-from skdprp._validation import clip_rows
+from skdprp._rows import clip_rows
 from skdprp.guarantee import LABELS_ARE_PUBLIC, Adjacency
 from skdprp.linear_model import SolverError, _erm
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdprp import AMPClassifier, ProductNoiseOutputPerturbation
-from skdprp._validation import clip_rows
+from skdprp._rows import clip_rows
 from skdprp.linear_model import _erm
 from skdprp.linear_model._erm import PerturbedRisk, Problem, SolverError, minimise, minimisers
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss

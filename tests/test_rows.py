@@ -28,6 +28,7 @@ from skdprp import (
     DPSignRP,
     PublicBinner,
     PublicScaler,
+    _rows,
     _validation,
     iDPSignRP,
     random_projection,
@@ -374,7 +375,7 @@ def test_canonical_rows_are_the_exact_sums_in_order(entries, form):
     for row, column, number in entries:
         expected[row, column] += Fraction(number)
     row, column, data = np.array(entries).reshape(-1, 3).T
-    out = _validation.canonical_csr(with_entries(form, data, row.astype(int), column.astype(int), (4, 5)))
+    out = _rows.canonical_csr(with_entries(form, data, row.astype(int), column.astype(int), (4, 5)))
     assert all((np.diff(out.indices[start:stop]) > 0).all() for start, stop in itertools.pairwise(out.indptr))
     assert (out.toarray() == expected.astype(float)).all()
 
@@ -393,7 +394,7 @@ def test_canonical_rows_are_the_exact_sums_in_order(entries, form):
 )
 def test_sums_of_every_type_are_exact(dtype, numbers, total):
     X = sp.csr_array((np.array(numbers, dtype), np.zeros(len(numbers), int), [0, len(numbers)]), shape=(1, 2))
-    assert _validation.canonical_csr(X).toarray().tolist() == [[total, 0]]
+    assert _rows.canonical_csr(X).toarray().tolist() == [[total, 0]]
     assert X.nnz == len(numbers)
 
 
@@ -402,14 +403,14 @@ def test_whole_numbers_in_parts_that_are_too_large_are_refused(dtype, numbers):
     """As floats, those of all other rows beyond 2^53 would be rounded with them."""
     X = sp.csr_array((np.array(numbers, dtype), np.zeros(2, int), [0, 2]), shape=(1, 2))
     with pytest.raises(ValueError, match="too large for 64 bits"):
-        _validation.canonical_csr(X)
+        _rows.canonical_csr(X)
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.uint16, np.uint64])
 def test_an_entry_in_parts_makes_no_floats_of_whole_numbers(dtype):
     numbers = np.array([np.iinfo(dtype).max if dtype is not bool else True, 1, 0], dtype)
     X = sp.csr_array((numbers, [0, 0, 0], [0, 1, 3]), shape=(2, 2))
-    rows = _validation.canonical_csr(X)
+    rows = _rows.canonical_csr(X)
     assert rows.dtype.kind == np.dtype(dtype).kind and rows.toarray().tolist() == [[int(numbers[0]), 0], [1, 0]]
 
 
@@ -428,7 +429,7 @@ def test_no_sum_hides_what_is_not_finite(dtype, numbers, message):
 def test_a_missing_value_leaves_no_other_entry_in_parts():
     """Where missing values are taken: parts of an entry would each be scaled, and moved to a bin, by themselves."""
     X = sp.csr_array((np.array([np.nan, 1.0, 1.0, np.nan, 2.0]), np.array([0, 1, 1, 2, 2]), [0, 5]), shape=(1, 3))
-    np.testing.assert_array_equal(_validation.canonical_csr(X).toarray(), [[np.nan, 2.0, np.nan]])
+    np.testing.assert_array_equal(_rows.canonical_csr(X).toarray(), [[np.nan, 2.0, np.nan]])
 
 
 def test_a_sum_too_large_is_not_finite():
@@ -449,7 +450,7 @@ def test_columns_that_do_not_exist_are_refused(index):
 def test_canonical_rows_are_not_copied():
     X = sp.csr_array(sp.random(5, 9, density=0.5, random_state=0))
     for rows in (X, sp.csr_matrix(X)):
-        out = _validation.canonical_csr(rows)
+        out = _rows.canonical_csr(rows)
         assert type(out) is type(rows)
         assert np.shares_memory(out.data, X.data)
         assert np.shares_memory(out.indices, X.indices)

@@ -48,7 +48,8 @@ from skdprp import (
     privacy_report,
     worst_neighbours,
 )
-from skdprp._validation import silent, validate_data, warn_at_caller, without_values
+from skdprp._errors import silent, warn_at_caller, without_values
+from skdprp._validation import validate_data
 
 SECRET = "simon schwarz"
 NUMBER = 8314.159

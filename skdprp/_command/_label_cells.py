@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from .._validation import CURE_OF_LABELS
+from .._errors import CURE_OF_LABELS
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
 _TRUTH_VALUES = {form(word) for word in ("true", "false") for form in (str, str.title, str.upper)}

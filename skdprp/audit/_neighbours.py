@@ -10,7 +10,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from .._adjacency import Relation
-from .._validation import without_values
+from .._errors import without_values
 from ..guarantee import PrivacyWarning
 from ..histograms import PrivateHistograms
 from ..linear_model._base import PrivateLinearClassifier

@@ -17,10 +17,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from .._errors import without_values
 from .._lazy import is_lazy
 from .._persons import persons_of
 from .._recording import open_journals
-from .._validation import number_of_rows, own_copy, without_values
+from .._rows import number_of_rows
+from .._validation import own_copy
 from ..guarantee import PrivacyGuarantee
 from ..histograms import CategoryCounts, PrivateHistograms
 from ..linear_model._base import PrivateClassifier

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
+from .._errors import TIMES, without_values
 from .._validation import (
     FLOATS,
-    TIMES,
     check_listed,
     dense_frame,
     holds_numbers,
@@ -19,7 +19,6 @@ from .._validation import (
     is_frame,
     low_and_high,
     validate_array,
-    without_values,
 )
 from ._cells import Cells, column_norm, column_norm_squared, half_sums
 

@@ -11,8 +11,10 @@ from .. import _noise
 from .._adjacency import Unit
 from .._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
 from .._digits import printed_down, printed_up
+from .._errors import silent
 from .._lazy import compute_joined, is_lazy, partitions, stand_in
 from .._recording import in_plan
+from .._rows import chunks_with_rows
 from .._validation import (
     POSITIVE,
     Interval,
@@ -20,8 +22,6 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
-    chunks_with_rows,
-    silent,
     validate_schema,
 )
 from ..composition import PrivacyLoss

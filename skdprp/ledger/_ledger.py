@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from sklearn.preprocessing import FunctionTransformer
 
+from .._errors import warn_at_caller
 from .._noise import is_seeded
 from .._recording import (
     Block,
@@ -28,7 +29,6 @@ from .._recording import (
     open_journals,
     process_itself,
 )
-from .._validation import warn_at_caller
 from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import LIMIT_FOR_SKETCHES, Limit

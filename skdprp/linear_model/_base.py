@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _noise
 from .._adjacency import Unit
 from .._calibration import GuaranteeDisplayMixin, snapshot, take_over
+from .._errors import silent, without_values
 from .._labels import checked_labels, encode, joined, of_one_type, weights_of_classes
 from .._lazy import by_chunks, computed, is_lazy, stand_in
 from .._persons import persons_of
+from .._rows import clip_rows, in_given_type
 from .._threads import one_blas_thread
 from .._validation import (
     FLOATS,
@@ -28,11 +30,7 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
-    clip_rows,
-    in_given_type,
-    silent,
     validate_data,
-    without_values,
 )
 from ..guarantee import (
     LABELS_ARE_PUBLIC,

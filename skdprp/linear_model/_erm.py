@@ -14,8 +14,8 @@ from joblib import Parallel, delayed
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.utils import gen_batches
 
+from .._errors import silent
 from .._sums import CompensatedSum
-from .._validation import silent
 from ..losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss, WeightedLoss
 from ._passes import LARGEST_BLOCK
 

@@ -12,19 +12,10 @@ from .. import _noise
 from .._adjacency import Relation, Unit
 from .._calibration import Calibration, GuaranteeDisplayMixin, snapshot, take_over
 from .._digits import printed_down, printed_up
+from .._errors import silent, without_values
 from .._lazy import by_chunks, computed
-from .._validation import (
-    FLOATS,
-    Interval,
-    PythonNumbersMixin,
-    StrOptions,
-    UncachedMixin,
-    _fit_context,
-    in_given_type,
-    silent,
-    validate_data,
-    without_values,
-)
+from .._rows import in_given_type
+from .._validation import FLOATS, Interval, PythonNumbersMixin, StrOptions, UncachedMixin, _fit_context, validate_data
 from ..guarantee import PARAMETERS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee
 from ..mechanisms import information_scale
 from ..mechanisms.gaussian_laplace import gaussian_epsilon

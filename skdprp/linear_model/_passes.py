@@ -7,10 +7,11 @@ from functools import partial
 import numpy as np
 from sklearn.utils import gen_batches
 
+from .._errors import silent
 from .._lazy import RELEASED_AGAIN, compute_joined, holds_releases, is_lazy, partitions
 from .._recording import outside_of_entries
+from .._rows import array_for_blocks, clip_rows
 from .._sums import CompensatedSum
-from .._validation import array_for_blocks, clip_rows, silent
 
 LARGEST_BLOCK = 2**17  # rows; of float64, entries that fit the cache
 _SMALLEST_BLOCK = 256

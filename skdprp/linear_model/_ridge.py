@@ -13,18 +13,12 @@ from .. import _noise
 from .._adjacency import Unit
 from .._calibration import snapshot, take_over
 from .._digits import printed_down, printed_up
+from .._errors import silent, without_values
 from .._lazy import by_chunks, computed, is_lazy
 from .._persons import persons_of
+from .._rows import clip_rows
 from .._threads import one_blas_thread
-from .._validation import (
-    FLOATS,
-    Interval,
-    StrOptions,
-    clip_rows,
-    silent,
-    validate_data,
-    without_values,
-)
+from .._validation import FLOATS, Interval, StrOptions, validate_data
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import sampled_target, secret_projection_profile, secret_projection_scale
 from ..mechanisms.secret_projection import project_secretly, secret_projection_n_changed

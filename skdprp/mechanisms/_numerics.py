@@ -9,9 +9,10 @@ from scipy.optimize import brentq
 
 from .._adjacency import Relation
 from .._digits import with_python_numbers
+from .._errors import silent, without_values
 from .._lazy import computed
 from .._noise import SAMPLING_LOSS, check_scale
-from .._validation import check_real, check_unmasked, is_frame, is_list, silent, without_values
+from .._validation import check_real, check_unmasked, is_frame, is_list
 
 _ERROR = 2.0**-32
 _FOURIER_ERROR, _FEW_RELEASES = 2.0**-40, 2.0**9

@@ -6,8 +6,8 @@ from scipy.special import gammaincc
 
 from .. import _noise
 from .._digits import with_python_numbers
+from .._errors import silent
 from .._noise import SAMPLING_LOSS, check_scale
-from .._validation import silent
 from ._numerics import LEAST_DELTA, cached, calibrated, require_positive_delta, rounded_up, rows_that_differ
 from .gaussian_laplace import _below_zero
 

@@ -9,8 +9,8 @@ from sklearn.frozen import FrozenEstimator
 
 from .._adjacency import Unit
 from .._digits import with_python_numbers
+from .._errors import warn_at_caller
 from .._lazy import is_lazy, stand_in
-from .._validation import warn_at_caller
 from ..guarantee import MAY_PROVE_LESS, PrivacyWarning
 from ..report import report_before_fit
 from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, own_parts, rehearse, takes_groups

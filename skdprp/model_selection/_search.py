@@ -23,6 +23,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from .. import _noise
 from .._calibration import Calibration, GuaranteeDisplayMixin, marked, snapshot, take_over
 from .._digits import printed_down, printed_up
+from .._errors import silent, without_values
 from .._labels import encode, of_one_type
 from .._lazy import is_lazy
 from .._recording import PlanBlock, UnrecordedNoiseError
@@ -40,10 +41,8 @@ from .._validation import (
     is_estimator,
     is_frame,
     own_copy,
-    silent,
     validate_array,
     validate_data,
-    without_values,
 )
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up

@@ -11,7 +11,8 @@ from .. import _noise
 from .._adjacency import Relation, Unit
 from .._calibration import Calibration, reached_delta
 from .._digits import printed_down, printed_up
-from .._validation import POSITIVE, Interval, StrOptions, _fit_context, clip_rows
+from .._rows import clip_rows
+from .._validation import POSITIVE, Interval, StrOptions, _fit_context
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
 from ..linear_model._base import CLASS_WEIGHT, THRESHOLD, PrivateClassifier

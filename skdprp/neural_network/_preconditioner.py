@@ -7,8 +7,8 @@ from sklearn.utils import gen_batches
 
 from .._adjacency import Relation
 from .._persons import roots
+from .._rows import scale_rows
 from .._sums import CompensatedSum, products
-from .._validation import scale_rows
 from ..linear_model._passes import StreamedRows
 from ..moments import Columns, GaussianNoise, rounding_of_moments, rows_per_product
 

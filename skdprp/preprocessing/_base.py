@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, stand_in
-from .._validation import FLOATS, check_listed, float_type, in_order, low_and_high, validate_data
+from .._rows import float_type
+from .._validation import FLOATS, check_listed, in_order, low_and_high, validate_data
 
 
 class DataIndependentTransformer(OneToOneFeatureMixin, LazyTransformerMixin, BaseEstimator, ABC):

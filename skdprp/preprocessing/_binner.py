@@ -6,6 +6,7 @@ from numbers import Integral
 import numpy as np
 import scipy.sparse as sp
 
+from .._errors import silent
 from .._validation import (
     FLOATS,
     Interval,
@@ -15,7 +16,6 @@ from .._validation import (
     _fit_context,
     check_listed,
     in_order,
-    silent,
 )
 from ._base import DataIndependentTransformer, bounds_of_columns
 

@@ -6,9 +6,10 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._errors import silent, warn_at_caller, without_values
 from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, output_container, stand_in
 from .._recording import in_plan
-from .._validation import Interval, StrOptions, silent, validate_schema, warn_at_caller, without_values
+from .._validation import Interval, StrOptions, validate_schema
 from ..histograms import PrivateHistograms
 from ..histograms._cells import column_norm, noise_of_sums
 from ..histograms._columns import Numbers, Unlisted, codes

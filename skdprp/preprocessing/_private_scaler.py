@@ -4,9 +4,11 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._errors import silent
 from .._lazy import LazyTransformerMixin, by_chunks
 from .._recording import in_plan
-from .._validation import FLOATS, float_type, low_and_high, public_numbers, silent, validate_data
+from .._rows import float_type
+from .._validation import FLOATS, low_and_high, public_numbers, validate_data
 from ..histograms import PrivateHistograms
 from ..histograms._estimator import HISTOGRAMS_CONSTRAINTS
 from ..histograms._release import NumberHistogram

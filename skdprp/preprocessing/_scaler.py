@@ -8,8 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from .._errors import silent
 from .._lazy import is_lazy
-from .._validation import FLOATS, StrOptions, _fit_context, float_type, in_order, low_and_high, silent, validate_array
+from .._rows import float_type
+from .._validation import FLOATS, StrOptions, _fit_context, in_order, low_and_high, validate_array
 from ._base import DataIndependentTransformer, bounds_of_columns
 
 _BLOCK = 2**14  # values that stay in the cache between steps

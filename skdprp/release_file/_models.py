@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._calibration import SET_LATER, is_as_stated
-from .._validation import warn_at_caller
+from .._errors import warn_at_caller
 from ..guarantee import PrivacyWarning
 from ..report import privacy_report
 from ..report._structure import all_held, all_steps, branches, guarantee_shown, has_guarantee, won_otherwise

@@ -27,23 +27,13 @@ from sklearn.utils import get_tags
 
 from .._adjacency import Unit
 from .._calibration import state
+from .._errors import CURE_OF_LABELS, TELLS_NOBODY, without_values
 from .._labels import encode, of_one_type
 from .._lazy import is_lazy
 from .._persons import is_missing, persons_of
 from .._recording import PlanBlock
-from .._validation import (
-    CURE_OF_LABELS,
-    FLOATS,
-    TELLS_NOBODY,
-    float_type,
-    is_estimator,
-    is_frame,
-    number_of_rows,
-    own_copy,
-    validate_array,
-    validate_data,
-    without_values,
-)
+from .._rows import float_type, number_of_rows
+from .._validation import FLOATS, is_estimator, is_frame, own_copy, validate_array, validate_data
 from ..ledger._ledger import thrown_away
 from ._data_independent import PUBLIC, TakenFromRows, is_in_library
 from ._search import of_any_draw

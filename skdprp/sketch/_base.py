@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _noise
 from .._calibration import GuaranteeDisplayMixin, is_as_stated, snapshot, state, take_over
 from .._digits import as_given
+from .._errors import silent, warn_at_caller
 from .._kernels import read_only, rows_of
 from .._lazy import is_lazy, output_container, stand_in
 from .._recording import in_plan
+from .._rows import float_type
 from .._threads import in_threads, one_blas_thread
 from .._validation import (
     FLOATS,
@@ -27,11 +29,8 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
-    float_type,
     public_numbers,
-    silent,
     validate_data,
-    warn_at_caller,
 )
 from ..guarantee import PARAMETERS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee
 from ..ledger._ledger import Release

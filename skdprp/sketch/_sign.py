@@ -11,15 +11,8 @@ from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
 from .._digits import printed_down, printed_up
-from .._validation import (
-    POSITIVE,
-    PRIVACY_CONSTRAINTS,
-    SKETCH_CONSTRAINTS,
-    Interval,
-    StrOptions,
-    silent,
-    warn_at_caller,
-)
+from .._errors import silent, warn_at_caller
+from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
 from ..composition import PrivacyLoss, Profile, loss_of_laplace_noise
 from ..mechanisms import laplace_scale, randomised_response_profile, sampled_target
 from ..mechanisms.published import published_sign_changes
