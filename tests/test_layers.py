@@ -144,3 +144,16 @@ def test_who_is_an_ancestor_is_seen_when_the_package_is_imported():
     asked = "import sys, skdprp; print('skdprp._recording' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
     assert told.stdout == "True\n"
+
+
+def test_private_names_that_docstrings_and_comments_mention_exist():
+    """A proof pointed at a function that was no more."""
+    known, mentioned = {path.stem for path in MODULES}, {}
+    for path in MODULES:
+        source = path.read_text()
+        mentioned |= dict.fromkeys(re.findall(r"(?<!`)`(?:\w+\.)*(_[a-zA-Z]\w*)`(?!`)", source), path.name)
+        for node in ast.walk(ast.parse(source)):
+            names = (getattr(node, name, None) for name in ("id", "attr", "name", "arg"))
+            known |= {name for name in names if isinstance(name, str)}
+    assert len(mentioned) > 9
+    assert {name: place for name, place in mentioned.items() if name not in known} == {}
