@@ -76,8 +76,32 @@ def test_the_figure_says_in_which_units_a_row_may_change(points, folder, capsys,
     """Between bounds columns are on one scale: a change by .01 as the table has it is one by far more, or less."""
     with rc_context({"svg.fonttype": "none"}):
         main([*TABLE, *bounds, "--epsilon", "2", "--max-change", "0.01", "--output", "figure.svg"])
-    shown = re.findall(r"unit of privacy: [^<]+", (folder / "figure.svg").read_text())
-    assert shown.count(f"unit of privacy: a change of one column of a row by 0.01{unit}") == 2
+    shown = " ".join(re.findall(r">([^<>]+)</t", (folder / "figure.svg").read_text())) + " "
+    assert shown.count(f"unit of privacy: a change of one column of a row by 0.01{unit} ") == 2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rare_classes_are_scored_by_the_area_under_the_curve(folder, capsys, seeded, undrawn, n_classes):
+    """No model predicts them, and all have the accuracy of a constant; the command says so."""
+    kinds = ["often"] * 17 + ["rare", "rare", "seldom" if n_classes > 2 else "rare"]
+    lines = [f"{len(kinds[i % 20]) % 5 * 0.2 + 0.02 * (i % 7)},{kinds[i % 20]}" for i in range(4000)]
+    (folder / "rare.csv").write_text("\n".join(["x,kind", *lines]))
+    arguments = ["rare.csv", "--target", "kind", "--bounds", "x=0:2", "--epsilon", "5"]
+    main(arguments)
+    assert "Most rows have the same label: --scoring roc_auc shows more." in capsys.readouterr().out
+    main([*arguments, "--scoring", "roc_auc"])
+    out = capsys.readouterr().out
+    assert "AUC: learnt from 70% of the rows" in out and "--scoring" not in out
+    figures = printed(out.split("The table of the sketches")[0])
+    assert figures["chance"] == [0.5] and figures["5"][0] > 0.9 and figures["not private"][0] > 0.9
+
+
+def test_a_model_gets_the_bins_that_fit_makes(folder, capsys, seeded, undrawn):
+    """The label changes four times along x, which no line on scaled numbers follows."""
+    rows = [(i % 100 / 100, "yes" if i % 100 // 20 % 2 else "no") for i in range(6000)]
+    (folder / "waves.csv").write_text("\n".join(["x,kind", *(f"{x},{kind}" for x, kind in rows)]))
+    main(["waves.csv", "--target", "kind", "--bounds", "x=0:1", "--epsilon", "5"])
+    assert printed(capsys.readouterr().out.split("The table of the sketches")[0])["5"][0] > 0.95
 
 
 @pytest.mark.parametrize("gzipped", [False, True])

@@ -1,5 +1,6 @@
 """``python -m skdprp``: how well a private classifier and private sketches of a file do, at several epsilons."""
 
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from .._digits import as_given
 from ..inspection import PrivacyUtilityDisplay
 from ..linear_model import AMPClassifier
 from ..neural_network import DPSGDClassifier
+from ..preprocessing import make_table_preprocessor
 from ..release_file._file import replace_file
 from ..sketch import DPOPORP, DPSignOPORP
-from ._columns import are_described, check_options, preparation, read_rows
+from ._columns import are_described, bounds_of, check_options, preparation, read_rows
 from ._label_cells import check_labels
 from ._options import add_columns, add_format, positive, seed
 from ._output import check_output, writing
@@ -27,6 +29,8 @@ from ._output import check_output, writing
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 _N_NEIGHBORS = 10
+_MOSTLY_ONE = 0.75  # the share of the most frequent label, from which on accuracy says little
+_WIDTH_OF_PANEL = 46  # characters of a title
 _N_QUERIES = 500  # the time of a search is that many times the number of rows
 
 
@@ -60,6 +64,13 @@ def add_command(commands):
         "--epsilon", type=positive(float), nargs="+", default=EPSILONS, metavar="EPSILON", help="epsilons to try"
     )
     parser.add_argument(
+        "--scoring",
+        choices=("accuracy", "roc_auc"),
+        default="accuracy",
+        help="score of the models: roc_auc, the area under the ROC curve, where classes are rare, which models of any"
+        " accuracy may never predict; of more than two classes the mean of each against the rest (default: accuracy)",
+    )
+    parser.add_argument(
         "--n-components", type=positive(int), help="size of a sketch (default: the number of features, 256 at most)"
     )
     parser.add_argument("--random-state", type=seed, default=0, help="seed of the public projection and of the split")
@@ -72,13 +83,17 @@ def run(options):
 
     figure = Figure(figsize=(15, 5.5), layout="constrained")
     check_output(options.output, "picture", figure.canvas.get_supported_filetypes())
-    X, y = _read(options)
+    rows, X, y = _read(options)
     n_neighbors = min(_N_NEIGHBORS, X.shape[0] // 2)  # of the rows to learn from, which are more than half
     _introduce(X, y, n_neighbors, options)
     classifier = AMPClassifier if len(set(y)) == 2 else DPSGDClassifier  # as `fit` chooses
-    # Rows of norm 1, which is the default max_norm, whatever the units of the features are.
-    model = _curve(make_pipeline(Normalizer(), classifier()), None, X, y, options)
-    _print_table([[model]], [classifier.__name__], ["accuracy"])
+    prepared = _preparation_of_model(rows, options)
+    scoring = {"accuracy": None, "roc_auc": "roc_auc" if len(set(y)) == 2 else "roc_auc_ovr"}[options.scoring]
+    score, score_name = {"accuracy": ("accuracy",) * 2, "roc_auc": ("AUC", "area under the ROC curve")}[options.scoring]
+    model = _curve(make_pipeline(prepared, classifier()), scoring, rows, y, options)
+    _print_table([[model]], [classifier.__name__], [score])
+    if options.scoring == "accuracy" and model.chance_score > _MOSTLY_ONE:
+        print("Most rows have the same label: --scoring roc_auc shows more.")
     print("\nThe table of the sketches follows. It takes longer.", flush=True)
     sketches = [
         sketch(
@@ -89,32 +104,33 @@ def run(options):
         for sketch in (DPOPORP, DPSignOPORP)
     ]
     learners = [
-        (LogisticRegression(max_iter=300), None),
+        (LogisticRegression(max_iter=300), scoring),
         (KNeighborsClassifier(n_neighbors, metric="cosine"), _share_of_neighbours),
     ]
     learnt, found = (
         [_curve(make_pipeline(sketch, learner), scoring, X, y, options) for sketch in sketches]
         for learner, scoring in learners
     )
-    _print_table(list(zip(learnt, found, strict=True)), [curve.label for curve in learnt], ["accuracy", "search"])
-    for private in (classifier(max_norm=1.0), *sketches):
-        private.set_params(epsilon=options.epsilon[0]).fit(X, y)
-        print(f"\n{type(private).__name__} at epsilon = {as_given(options.epsilon[0])}\n{private.guarantee_}")
+    _print_table(list(zip(learnt, found, strict=True)), [curve.label for curve in learnt], [score, "search"])
+    first = options.epsilon[0]
+    fitted = make_pipeline(prepared, classifier(epsilon=first)).fit(rows, y)[-1]
+    for private in (fitted, *(sketch.set_params(epsilon=first).fit(X, y) for sketch in sketches)):
+        print(f"\n{type(private).__name__} at epsilon = {as_given(first)}\n{private.guarantee_}")
     of_width = " of the width of its bounds" * are_described(options)
     change = f"a change of one column of a row by {as_given(options.max_change)}{of_width}"
     if options.file is None and options.max_change == 1:
         change = "one pixel, by its whole range"
-    unit = f"unit of privacy: {change}"
+    unit = textwrap.fill(f"unit of privacy: {change}", _WIDTH_OF_PANEL)
     panels = [
-        ("A private classifier\nunit of privacy: one row and its label", "accuracy", [model]),
-        (f"Logistic regression on private sketches\n{unit}", "accuracy", learnt),
+        ("A private classifier\nunit of privacy: one row and its label", score_name, [model]),
+        (f"Logistic regression on private sketches\n{unit}", score_name, learnt),
         (f"Search in private sketches\n{unit}", "share of neighbours with the label", found),
     ]
-    for part, (title, score_name, curves) in zip(figure.subfigures(1, 3), panels, strict=True):
+    for part, (title, named, curves) in zip(figure.subfigures(1, 3), panels, strict=True):
         part.suptitle(title)
         ax = part.subplots()
         for curve in curves:
-            curve.score_name = score_name
+            curve.score_name = named
             curve.plot(ax, public_data=options.file is None)
         ax.set_ylim(0, 1.02)
     with writing(options.output):
@@ -123,22 +139,36 @@ def run(options):
 
 
 def _read(options):
-    """Return rows on one scale, as far as the options say what columns can hold, and labels."""
+    """Return rows for a model, rows for sketches, on one scale as far as columns are described, and labels."""
     if options.file is None:
         if options.target or options.n_features or options.zero_based or are_described(options):
             raise ValueError("--target, --n-features, --zero-based, bounds, categories and fills go with a FILE")
         X, y = load_digits(return_X_y=True)
-        return X / 16 - 0.5 - options.center, y  # pixels are 0 to 16
+        X = X / 16 - 0.5 - options.center  # pixels are 0 to 16
+        return X, X, y
     check_options(options, options.file)
     if options.center and options.n_features:
         raise ValueError("--center would fill a sparse file")
     X, y = read_rows(options.file, options, unnamed="refuse" if are_described(options) else "keep")
     check_labels(options.file, y, rows_of_each_class=4)  # so that each is among the rows to learn from, and the others
+    table = X
     if are_described(options):
         X = preparation(options, X).fit_transform(X)
     elif not sp.issparse(X):
         X = np.asarray(X)
-    return X - options.center if options.center else X, y
+    X = X - options.center if options.center else X
+    return table if _is_described_table(table, options) else X, X, y
+
+
+def _is_described_table(rows, options):
+    return are_described(options) and hasattr(rows, "columns")
+
+
+def _preparation_of_model(rows, options):
+    """Prepare a table as `fit` does, and other rows by norm 1, the default max_norm, whatever their units are."""
+    if not _is_described_table(rows, options):
+        return Normalizer()
+    return make_table_preprocessor(bounds_of(options, rows), categories=options.categories)
 
 
 def _introduce(X, y, n_neighbors, options):
@@ -156,8 +186,9 @@ def _introduce(X, y, n_neighbors, options):
             "One number for all features means little where their units differ: give what is known of each by --bounds."
         )
     print("Each model, and each sketch of all rows, is a release: the epsilons of all releases add up.")
+    score = "accuracy" if options.scoring == "accuracy" else "AUC"
     print(
-        "accuracy: learnt from 70% of the rows, measured on the others; for sketches by a logistic regression on them"
+        f"{score}: learnt from 70% of the rows, measured on the others; for sketches by a logistic regression on them"
     )
     print("not private: a logistic regression, and a search, on the rows themselves")
     print(f"search: of the {n_neighbors} sketches nearest to that of a query, the share with the label of the query")
