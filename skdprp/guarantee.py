@@ -1,11 +1,11 @@
 """Privacy guarantees: values that state in full what holds of a release, add up, and can be shown."""
 
 import math
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from fractions import Fraction
-from numbers import Integral
 from typing import Literal
 
 from ._adjacency import Relation, Unit
@@ -328,11 +328,12 @@ class PrivacyGuarantee:
         for name in ("epsilon", "delta", "n_releases", "audited_epsilon", "hidden_changes"):
             object.__setattr__(self, name, to_python(getattr(self, name)))
         for name in ("assumptions", "not_covered"):
-            texts = getattr(self, name)
-            if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-                raise TypeError(f"{name} must be a tuple of texts, got {texts!r}.")
-            object.__setattr__(self, name, tuple(texts))
-        if not isinstance(self.n_releases, Integral) or self.n_releases < 1:
+            given = getattr(self, name)
+            texts = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError(f"{name} must be a tuple of texts, got {given!r}.")
+            object.__setattr__(self, name, texts)
+        if not isinstance(self.n_releases, int) or isinstance(self.n_releases, bool) or self.n_releases < 1:
             raise ValueError(f"n_releases must be a whole number of at least 1, got {self.n_releases!r}.")
         object.__setattr__(self, "definition", Definition(self.definition))
         with suppress(ValueError):  # others are named by whoever states the guarantee

@@ -176,3 +176,16 @@ def test_cells_that_tell_a_model_nothing_are_counted(points, folder, capsys):
     assert "towns.csv: column 'town': 100% of the cells are none of the listed categories\n" in out
     assert "towns.csv: column 'a': 100% of the cells are beyond the bounds\n" in out
     assert "towns.csv: column 'c': 25% of the cells are missing\n" in out and out.count("% of the cells") == 3
+
+
+def test_whole_numbers_that_were_listed_in_python_are_found_in_a_file(folder, capsys):
+    """Their cells were text, and of no category."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.uniform(-3, 3, 400), "k": rng.integers(1, 4, 400), "f": rng.integers(0, 2, 400) > 0})
+    columns = make_table_preprocessor({"x": (-3, 3)}, categories={"k": [1, 2, 3], "f": [False, True]})
+    model = make_pipeline(columns, AMPClassifier(epsilon=50.0, classes=[False, True])).fit(table, table["k"] > 1)
+    save_model("model.npz", model)
+    table.to_csv("table.csv", index=False)
+    main(["predict", "model.npz", "table.csv"])
+    assert "of the cells" not in capsys.readouterr().out
+    np.testing.assert_array_equal(pd.read_csv("skdprp_predictions.csv")["prediction"], model.predict(table))

@@ -204,7 +204,14 @@ def test_commas_in_a_quoted_name_separate_nothing(folder, separator):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_header_that_is_repeated_is_refused(folder, end):
     """It was a row, which made text of all numbers, and a class of the name of the target."""
-    rows = ["age,label", "30,yes", "40,no", "age,label", "50,yes"]
+    rows = ["age,label", "30,yes", "40,no", "\ufeffage,label ", "50,yes"]
     (folder / "table.csv").write_bytes(end.join(rows).encode())
     with pytest.raises(ValueError, match="a later line repeats the first one"):
         read_file(folder / "table.csv", target="label")
+
+
+def test_a_row_may_be_what_a_header_of_numbers_is(folder):
+    """One row decided whether there was a fit, and its cells were told."""
+    (folder / "table.csv").write_text("0,1\n" + "0,1\n1,0\n" * 3)
+    X, y = read_file(folder / "table.csv", target="1")
+    assert X["0"].tolist() == [0, 1] * 3 and y.tolist() == [1, 0] * 3

@@ -816,9 +816,10 @@ def test_texts_and_counts_are_checked():
     assert hash(listed) and compose(listed, listed).assumptions[0] == "n is public"
     assert type(PrivacyGuarantee(1.0, 0.0, n_releases=np.int64(2)).n_releases) is int
     for name in ("assumptions", "not_covered"):
-        for texts in ("n is public", [1], ["a", None]):
+        assert getattr(PrivacyGuarantee(1.0, 0.0, **{name: iter(["a"])}), name) == ("a",)
+        for texts in ("n is public", [1], ["a", None], None, 7):
             with pytest.raises(TypeError, match=f"{name} must be a tuple of texts"):
                 PrivacyGuarantee(1.0, 0.0, **{name: texts})
-    for count in (0, -3, 1.5, "two", None):
+    for count in (0, -3, 1.5, "two", None, True):
         with pytest.raises(ValueError, match="n_releases must be a whole number"):
             PrivacyGuarantee(1.0, 0.0, n_releases=count)

@@ -510,6 +510,9 @@ def test_plans_tell_that_noise_hides_rows_before_it_is_paid_for(plan):
     model = make_pipeline(DPBinner(epsilon=0.2, delta=1e-6), AMPClassifier(classes=[0, 1]))
     assert told_of(None) == told_of(300) == ["The noise hides most of what 300 rows show"]
     assert told_of(30_000) == []
+    with warnings.catch_warnings(action="error"), pytest.raises(UserWarning, match="hides most"):
+        plan(model, table, labels)
+    assert model[0].epsilon == 0.2, "whoever makes an error of the warning has the model as it was"
 
 
 def test_no_trial_of_a_search_in_threads_tells_it_either():

@@ -347,6 +347,8 @@ def test_rows_and_targets_of_different_numbers_are_refused_before_anything_is_sp
     for model, y in ((DPRidge(target_bounds=(0, 9)), X[:3, 0]), (AMPClassifier(classes=[0, 1]), [])):
         with pytest.raises(ValueError, match=r"^X and y need the same number of rows\.$"):
             ask(make_pipeline(DPScaler(), model), X, y)
+    with pytest.raises(ValueError, match="y is one value"):
+        ask(DPRidge(target_bounds=(0, 9)), X, 3)
     # A few rows and a few targets that are like all.
     plan = privacy_report(DPRidge(target_bounds=(0, 9)), X[:5], X[:3, 0], n_samples=20)
     assert plan.private.delta == 1 / 20**2

@@ -7,6 +7,7 @@ import re
 import warnings
 import zlib
 from contextlib import contextmanager
+from numbers import Real
 
 import numpy as np
 from sklearn.datasets import load_svmlight_file
@@ -111,7 +112,7 @@ def _read_csv(path, as_text, target=None):
     import pandas as pd
 
     with _OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8-sig") as file:
-        header = next((line for line in file if line.strip()), "").strip("\r\n")
+        header = next((line for line in file if line.strip()), "").strip(" \r\n")
     if not header.strip():
         raise ValueError(f"{path}: the file is empty")
     separator = max(",;\t", key=re.sub('"[^"]*"', "", header).count)  # a quoted name may hold some
@@ -146,7 +147,7 @@ def _read_csv(path, as_text, target=None):
             ]
             if odd:
                 table = pd.read_csv(path, sep=separator, **options | {"dtype": texts | dict.fromkeys(odd, str)})
-            if len(table) != _number_of_lines(path, separator, header) - 1:
+            if len(table) != _number_of_lines(path, separator, header if all(map(_is_name, columns)) else None) - 1:
                 raise ValueError(
                     f"{path}: a quote is not closed, or a cell holds a line end: write each row in one line"
                 )
@@ -164,14 +165,15 @@ def _number_of_lines(path, separator, header):
     """Count the lines that are not blank; -1 if carriage returns end some of them only.
 
     A quote that is not closed takes the rows that follow into its cell, and a carriage return within a cell begins a
-    row: one row would decide which others there are. A header that is repeated makes text of all numbers.
+    row: one row would decide which others there are. A header that is repeated makes text of all numbers; one of
+    numbers, which is None here, may be a row as well.
     """
     blank = " \t\r\n".replace(separator, "")
     n_lines, n_headers, ends = 0, 0, set()
     with _OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8-sig", newline="") as file:
         for line in file:
             n_lines += bool(line.strip(blank))
-            n_headers += line.strip("\r\n") == header
+            n_headers += line.strip("\ufeff \r\n") == header
             ends.add(line[-1])
     if n_headers > 1:
         raise ValueError(f"{path}: a later line repeats the first one, which names the columns: delete it")
@@ -252,7 +254,7 @@ def _as_listed(column, listed):
     if isinstance(listed[0], bool):
         values = {form(word): word == "true" for word in ("true", "false") for form in (str, str.title, str.upper)}
         return column.map(values).astype(object)
-    if isinstance(listed[0], float):  # what is infinite is another value, which encoders refuse
+    if isinstance(listed[0], Real):  # what is infinite is another value, which encoders refuse
         return _coerced(column).replace([-np.inf, np.inf], np.nan)
     return column.astype(object)
 

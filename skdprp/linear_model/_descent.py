@@ -49,6 +49,11 @@ class RidgeDescent:
         """Share of the last move in the next, by which short steps travel further."""
         return min(_LARGEST_MOMENTUM, max(0.0, 1 - N_STEPS * self.step / self.travel))
 
+    def gain(self, constant, n_targets):
+        """How much further the intercept goes than other weights: as with a constant of 1, if its own noise allows."""
+        noise = self.scale / np.sqrt(N_STEPS) * np.sqrt(n_targets) / (constant * self.n_samples)
+        return max(1.0, min(1.0, _travel(noise, self.n_samples) / self.travel) / constant**2)
+
 
 def rows_for_each_weight(epsilon, delta, *, n_samples, n_weights, adjacency):
     """Rows for each of the weights of a target, in units of the noise that hides one: about 5 are few, 1000 plenty."""
@@ -71,9 +76,9 @@ def plan_ridge_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjac
     The rest are choices that cost no privacy, which did best on simulated tables of many kinds. Gradients are clipped
     less where rows are many, as that bends the mean of a skewed target. Of the distance `travel` that the steps add up
     to, a direction of curvature c learns the share ``1 - exp(-c travel)`` and gathers noise in proportion: to stop
-    early is the only regularisation. With a the noise of the mean gradient, ``1 / travel = a + a^2 / 0.3 + 1 / n``. The
-    intercept goes as far as with a constant of 1, however short the constant is that gradients are clipped with: else
-    features that are far from 0 in all rows learn the mean of the targets in its place, and are bent by it.
+    early is the only regularisation, see `_travel`. The intercept goes further, as with a constant of 1, however short
+    the constant is that gradients are clipped with: else features that are far from 0 in all rows learn the mean of the
+    targets in its place, and are bent by it.
     """
     rows = rows_for_each_weight(epsilon, delta, n_samples=n_samples, n_weights=n_weights, adjacency=adjacency)
     clip = float(np.clip(_LEAST_CLIP * np.cbrt(rows / _FEW_ROWS), _LEAST_CLIP, 1.0))
@@ -84,7 +89,12 @@ def plan_ridge_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjac
     scale = gaussian_scale(*target, sensitivity=sensitivity)
     a = scale / np.sqrt(N_STEPS) * np.sqrt(n_weights * n_targets) / n_samples
     loss = PrivacyLoss(mu=sensitivity / scale, sampling=n_changed * _noise.SAMPLING_LOSS)
-    return RidgeDescent(n_samples, clip, scale, float(1 / (a + a**2 / _CURVATURE + 1 / n_samples)), loss, unit)
+    return RidgeDescent(n_samples, clip, scale, _travel(a, n_samples), loss, unit)
+
+
+def _travel(noise, n_samples):
+    """What all steps add up to, by the noise of the mean gradient of so many rows."""
+    return float(1 / (noise + noise**2 / _CURVATURE + 1 / n_samples))
 
 
 def rounding_of_descent(n_samples, n_weights, clip, unit=Unit.ROW):
@@ -117,7 +127,8 @@ def descend(X, constant, targets, descent, row_weights=None):
     shape = (X.shape[1] + 1, targets.shape[1])
     weights, move, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     step_sizes = np.full((shape[0], 1), descent.step / descent.n_samples)
-    step_sizes[-1] /= constant**2 or 1.0
+    if constant:
+        step_sizes[-1] *= descent.gain(constant, targets.shape[1])
     blocks = [
         (
             (X[rows], np.sqrt(row_norms(X[rows], squared=True) + constant**2), targets[rows]),

@@ -163,15 +163,15 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
     >>> round(total.epsilon, 4), round(total.delta, 10)
     (3.0, 1e-06)
     """
-    report, rehearsal = share_budget(estimator, X, y, groups=groups, n_samples=n_samples, epsilon=epsilon, delta=delta)
-    rehearsal.warn_of_noise()
+    facts = {"groups": groups, "n_samples": n_samples}
+    report = share_budget(estimator, X, y, epsilon=epsilon, delta=delta, warns_of_noise=True, **facts)
     if report.total is None:
         warn_at_caller(f"The budget is of the private steps alone: {'; '.join(report.not_covered)}.", PrivacyWarning)
     return estimator
 
 
-def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
-    """Set a budget; return what a fit will release, which may have no total, and the rehearsal of the fit."""
+def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None, warns_of_noise=False):
+    """Set a budget, and return what a fit will release, which may have no total."""
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise TypeError(f"A budget is set for an estimator, a model or a Pipeline, not for {_described(estimator)}.")
     if not isinstance(epsilon, Real) or not epsilon > 0:
@@ -187,12 +187,11 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
         params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
         planned = clone(estimator).set_params(**params)
         facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y, n_samples, groups)
-        rehearsal = rehearse(planned, facts)
-        report = report_before_fit(rehearsal)
+        report = report_before_fit(rehearse(planned, facts))
         # The delta of a sketch may have to be what it is.
         _check_total(estimator, report, epsilon, 1.0 if delta is None else delta)
         estimator.set_params(**params)
-        return report, rehearsal
+        return report
     facts = PublicFacts.of(X, y, n_samples, groups)
     delta = facts.default_delta if delta is None else delta
     budget = Budget.of(estimator, facts)
@@ -205,8 +204,10 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
         warn_at_caller(f"{_FOR_A_ROW} These steps take no groups: {named}. {_TAKE_GROUPS}", PrivacyWarning)
     if MAY_PROVE_LESS in report.private.method:
         warn_at_caller(_BASIC, UserWarning)
+    if warns_of_noise:
+        budget.rehearsal.warn_of_noise()
     budget.set_targets(estimator, shared, delta)
-    return report, budget.rehearsal
+    return report
 
 
 def _described(thing):

@@ -105,6 +105,8 @@ class PublicFacts:
             return cls(_head(X), n_samples)
         y = y.toarray() if hasattr(y, "toarray") else y
         labels = without_values(np.asarray, without_values(of_one_type, y, name="y"), name="y")
+        if not labels.ndim:
+            raise ValueError("y is one value, where there should be one for each row.")
         if is_whole and len(labels) != n_samples:
             raise ValueError("X and y need the same number of rows.")  # which is not told: of persons, it is secret
         columns = labels.reshape(len(labels), -1).T
