@@ -1,11 +1,13 @@
 """Rows of a file as the options say, and the data-independent transformer that brings their columns to one scale."""
 
 import math
+from collections.abc import Mapping
 
 import scipy.sparse as sp
 
 from ..preprocessing import PublicScaler
-from ..preprocessing._table import transformer_of_columns
+from ..preprocessing._table import TableColumns, transformer_of_columns
+from ..report._structure import all_steps
 from ._tables import check_features, check_file, check_sparse, read_file
 
 
@@ -97,6 +99,16 @@ def preparation(options, X):
         return PublicScaler(list(bounds.values()))
     scaler = PublicScaler(bounds, fill=filled(options, bounds))
     return transformer_of_columns(scaler, bounds, options.categories)
+
+
+def known_columns(model):
+    """Return bounds and listed categories of columns, by their names, as a model was given them."""
+    bounds, categories = {}, {}
+    for _, step in all_steps(model):
+        given = getattr(step, "bounds", None)
+        bounds |= given if isinstance(given, Mapping) else {}
+        categories |= step.categories if isinstance(step, TableColumns) else {}
+    return bounds, categories
 
 
 def filled(options, bounds):

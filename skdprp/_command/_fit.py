@@ -9,10 +9,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import r2_score, roc_auc_score, root_mean_squared_error
+from sklearn.metrics import accuracy_score, r2_score, recall_score, roc_auc_score, root_mean_squared_error
 from sklearn.pipeline import make_pipeline
 
-from .._digits import as_given
 from ..guarantee import PrivacyWarning
 from ..ledger import entry
 from ..ledger._ledger import thrown_away
@@ -23,12 +22,11 @@ from ..preprocessing import make_table_preprocessor
 from ..preprocessing._table import SHARE_OF_LONGEST
 from ..release_file import save_model
 from ..report import privacy_report
-from ._columns import bounds_of, check_options, columns_of, filled, preparation, read_rows
+from ._columns import bounds_of, check_options, columns_of, filled, known_columns, preparation, read_rows
 from ._label_cells import check_labels
-from ._ledger import check_ledger, ledger_of
-from ._options import add_columns, add_format, budget, class_labels, low_and_high, positive, threshold
+from ._ledger import add_ledger, check_ledger, ledger_of
+from ._options import add_columns, add_format, class_labels, low_and_high, positive, threshold
 from ._output import check_new, writing
-from ._predict import known_columns
 from ._tables import describe_unusual
 
 _LISTED = "These numbers are public, and so are the names of columns and of classes: the model has them.\n"
@@ -104,20 +102,7 @@ def add_command(commands):
         help="where the model goes, for skdprp.load_model (default: skdprp_model.npz)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite a model that is there already")
-    parser.add_argument(
-        "--ledger",
-        type=Path,
-        metavar="FILE",
-        help="file such as people.jsonl that records what all fits to these rows have released: one for each data set;"
-        " in Python, print(skdprp.PrivacyLedger('people.jsonl')) shows it",
-    )
-    parser.add_argument(
-        "--limit",
-        type=budget,
-        metavar="EPSILON[:DELTA]",
-        help="budget of all that the --ledger records, fixed before its first fit: a fit that would pass it is refused"
-        f" (default of DELTA: {as_given(budget.delta)})",
-    )
+    add_ledger(parser)
 
 
 def run(options):
@@ -260,10 +245,10 @@ def _scores(model, X, y, options):
         if is_label.any() and not is_label.all():
             areas.append(roc_auc_score(is_label, of_class))
     return {
-        "accuracy": np.mean(predicted == y),
+        "accuracy": accuracy_score(y, predicted),
         "AUC": np.mean(areas) if areas else np.nan,
         "log loss": -np.mean(np.log(of_label)),
-        "balanced": np.mean([np.mean(predicted[y == label] == label) for label in np.unique(y)]),
+        "balanced": recall_score(y, predicted, labels=np.unique(y), average="macro"),
     }
 
 

@@ -2,8 +2,29 @@
 
 import os
 from contextlib import contextmanager
+from pathlib import Path
 
+from .._digits import as_given
 from ..ledger import PrivacyLedger
+from ._options import budget
+
+
+def add_ledger(parser):
+    """Add the options of the ledger."""
+    parser.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="file such as people.jsonl that records what all fits to these rows have released: one for each data set;"
+        " in Python, print(skdprp.PrivacyLedger('people.jsonl')) shows it",
+    )
+    parser.add_argument(
+        "--limit",
+        type=budget,
+        metavar="EPSILON[:DELTA]",
+        help="budget of all that the --ledger records, fixed before its first fit: a fit that would pass it is refused"
+        f" (default of DELTA: {as_given(budget.delta)})",
+    )
 
 
 def check_ledger(options):

@@ -1,6 +1,5 @@
 """``python -m skdprp predict``: predictions for the rows of a CSV by a model that ``fit`` has saved."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from sklearn.pipeline import Pipeline
@@ -10,6 +9,7 @@ from ..preprocessing._table import TableColumns
 from ..release_file import load_model
 from ..release_file._file import replace_file
 from ..report._structure import all_steps
+from ._columns import known_columns
 from ._options import threshold
 from ._output import check_new, writing
 from ._tables import check_file, describe_unusual, read_features
@@ -74,16 +74,6 @@ def run(options):
         f"They cost no further privacy of the rows that {options.model} was fitted to. No guarantee covers the rows of"
         f" {options.file}."
     )
-
-
-def known_columns(model):
-    """Return bounds and listed categories of columns, by their names, as a model was given them."""
-    bounds, categories = {}, {}
-    for _, step in all_steps(model):
-        given = getattr(step, "bounds", None)
-        bounds |= given if isinstance(given, Mapping) else {}
-        categories |= step.categories if isinstance(step, TableColumns) else {}
-    return bounds, categories
 
 
 def _read(options, model):

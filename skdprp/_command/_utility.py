@@ -29,6 +29,7 @@ from ._output import check_output, writing
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 _N_NEIGHBORS = 10
+_SCORES = {"accuracy": ("accuracy", "accuracy"), "roc_auc": ("AUC", "area under the ROC curve")}  # in short, and whole
 _MOSTLY_ONE = 0.75  # the share of the most frequent label, from which on accuracy says little
 _WIDTH_OF_PANEL = 46  # characters of a title
 _N_QUERIES = 500  # the time of a search is that many times the number of rows
@@ -65,7 +66,7 @@ def add_command(commands):
     )
     parser.add_argument(
         "--scoring",
-        choices=("accuracy", "roc_auc"),
+        choices=tuple(_SCORES),
         default="accuracy",
         help="score of the models: roc_auc, the area under the ROC curve, where classes are rare, which models of any"
         " accuracy may never predict; of more than two classes the mean of each against the rest (default: accuracy)",
@@ -88,8 +89,8 @@ def run(options):
     _introduce(X, y, n_neighbors, options)
     classifier = AMPClassifier if len(set(y)) == 2 else DPSGDClassifier  # as `fit` chooses
     prepared = _preparation_of_model(rows, options)
-    scoring = {"accuracy": None, "roc_auc": "roc_auc" if len(set(y)) == 2 else "roc_auc_ovr"}[options.scoring]
-    score, score_name = {"accuracy": ("accuracy",) * 2, "roc_auc": ("AUC", "area under the ROC curve")}[options.scoring]
+    scoring = "roc_auc_ovr" if options.scoring == "roc_auc" and len(set(y)) > 2 else options.scoring
+    score, score_name = _SCORES[options.scoring]
     model = _curve(make_pipeline(prepared, classifier()), scoring, rows, y, options)
     _print_table([[model]], [classifier.__name__], [score])
     if options.scoring == "accuracy" and model.chance_score > _MOSTLY_ONE:
@@ -116,26 +117,36 @@ def run(options):
     fitted = make_pipeline(prepared, classifier(epsilon=first)).fit(rows, y)[-1]
     for private in (fitted, *(sketch.set_params(epsilon=first).fit(X, y) for sketch in sketches)):
         print(f"\n{type(private).__name__} at epsilon = {as_given(first)}\n{private.guarantee_}")
-    of_width = " of the width of its bounds" * are_described(options)
-    change = f"a change of one column of a row by {as_given(options.max_change)}{of_width}"
-    if options.file is None and options.max_change == 1:
-        change = "one pixel, by its whole range"
-    unit = textwrap.fill(f"unit of privacy: {change}", _WIDTH_OF_PANEL)
+    unit = _unit_of_sketches(options)
     panels = [
         ("A private classifier\nunit of privacy: one row and its label", score_name, [model]),
         (f"Logistic regression on private sketches\n{unit}", score_name, learnt),
         (f"Search in private sketches\n{unit}", "share of neighbours with the label", found),
     ]
-    for part, (title, named, curves) in zip(figure.subfigures(1, 3), panels, strict=True):
-        part.suptitle(title)
-        ax = part.subplots()
-        for curve in curves:
-            curve.score_name = named
-            curve.plot(ax, public_data=options.file is None)
-        ax.set_ylim(0, 1.02)
+    for part, panel in zip(figure.subfigures(1, 3), panels, strict=True):
+        _draw(part, *panel, public_data=options.file is None)
     with writing(options.output):
         replace_file(options.output, lambda path: figure.savefig(path, dpi=150))
     print(f"\nwrote {options.output}")
+
+
+def _unit_of_sketches(options):
+    """Say in lines of a title whose privacy a sketch protects."""
+    of_width = " of the width of its bounds" * are_described(options)
+    change = f"a change of one column of a row by {as_given(options.max_change)}{of_width}"
+    if options.file is None and options.max_change == 1:
+        change = "one pixel, by its whole range"
+    return textwrap.fill(f"unit of privacy: {change}", _WIDTH_OF_PANEL)
+
+
+def _draw(part, title, score_name, curves, *, public_data):
+    """Draw curves of one score in a part of the figure."""
+    part.suptitle(title)
+    ax = part.subplots()
+    for curve in curves:
+        curve.score_name = score_name
+        curve.plot(ax, public_data=public_data)
+    ax.set_ylim(0, 1.02)
 
 
 def _read(options):
@@ -186,11 +197,11 @@ def _introduce(X, y, n_neighbors, options):
             "One number for all features means little where their units differ: give what is known of each by --bounds."
         )
     print("Each model, and each sketch of all rows, is a release: the epsilons of all releases add up.")
-    score = "accuracy" if options.scoring == "accuracy" else "AUC"
+    score, _ = _SCORES[options.scoring]
     print(
         f"{score}: learnt from 70% of the rows, measured on the others; for sketches by a logistic regression on them"
     )
-    print("not private: a logistic regression, and a search, on the rows themselves")
+    print("not private: a logistic regression, and a search, on the same rows without noise")
     print(f"search: of the {n_neighbors} sketches nearest to that of a query, the share with the label of the query")
     print("These numbers are computed from the rows, in part without noise: keep them with the rows, unless public.")
 

@@ -163,8 +163,9 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
     >>> round(total.epsilon, 4), round(total.delta, 10)
     (3.0, 1e-06)
     """
-    facts = {"groups": groups, "n_samples": n_samples}
-    report = share_budget(estimator, X, y, epsilon=epsilon, delta=delta, warns_of_noise=True, **facts)
+    report = share_budget(
+        estimator, X, y, groups=groups, n_samples=n_samples, epsilon=epsilon, delta=delta, warns_of_noise=True
+    )
     if report.total is None:
         warn_at_caller(f"The budget is of the private steps alone: {'; '.join(report.not_covered)}.", PrivacyWarning)
     return estimator

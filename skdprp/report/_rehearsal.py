@@ -142,6 +142,7 @@ class PrivateStep:
     path: str
     estimator: object
     calibrate: Callable | None  # None for a sketch, which states its guarantee from its first few rows on
+    n_samples: int | None = None  # rows, or persons, that a step which is no search is calibrated for
 
     def state(self):
         """State what it will guarantee, with its parameters as they are."""
@@ -169,8 +170,7 @@ class Rehearsal:
         """Warn of noise that hides most of the rows, as the fit will, with the parameters as they are."""
         for step in self.steps:
             if hasattr(step.estimator, "_warn_of_noise"):
-                (n_samples, _), *_ = step.calibrate.args
-                step.estimator._warn_of_noise(n_samples, **step.calibrate().noise)
+                step.estimator._warn_of_noise(step.n_samples, **step.calibrate().noise)
 
 
 def not_priced(step):
@@ -349,11 +349,10 @@ def _of_fitted(step, path, facts):
 def _private_step(step, path, n_features, dtype, facts):
     if not hasattr(step, "_calibration_of"):
         return PrivateStep(path, step, None)
-    if facts.n_persons and takes_groups(step):
-        known = (facts.n_persons, n_features), dtype, facts.n_outputs(step), Unit.PERSON
-    else:
-        known = (facts.n_samples, n_features), dtype, facts.n_outputs(step)
-    return PrivateStep(path, step, partial(step._calibration_of, *known))
+    of_persons = facts.n_persons and takes_groups(step)
+    n_samples, unit = (facts.n_persons, (Unit.PERSON,)) if of_persons else (facts.n_samples, ())
+    calibrate = partial(step._calibration_of, (n_samples, n_features), dtype, facts.n_outputs(step), *unit)
+    return PrivateStep(path, step, calibrate, n_samples)
 
 
 def _members(model, facts):
