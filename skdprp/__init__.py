@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-from . import _recording as _recording  # which sees the ancestors of this process while they are there
+from . import _open_ledgers as _open_ledgers  # which sees the ancestors of this process while they are there
 from ._version import __version__ as __version__
 
 # Where public names are. A module is imported when it, or one of its names, is first asked for: all of them together

@@ -12,7 +12,7 @@ from functools import wraps
 import numpy as np
 from scipy import special
 
-from . import _recording
+from ._open_ledgers import RecordingError
 
 # Modules between a caller and a warning: what runs a fit, perhaps in a thread.
 _MACHINERY = {"skdprp", "sklearn", "joblib", "contextlib", "functools", "threading", "concurrent", "multiprocessing"}
@@ -81,7 +81,7 @@ def without_values(function, *data, name="X", **options):
     """
     try:
         return silent(function)(*data, **options)
-    except (MemoryError, _recording.RecordingError):  # which have no words of the data
+    except (MemoryError, RecordingError):  # which have no words of the data
         raise
     except Exception as error:
         kind, message = TypeError if isinstance(error, TypeError) else ValueError, _public(error, name)

@@ -16,7 +16,7 @@ from sklearn import base, config_context
 from sklearn.utils import _param_validation, validation
 from sklearn.utils._param_validation import HasMethods, Options, StrOptions
 
-from . import _recording
+from . import _open_ledgers
 from ._digits import to_python
 from ._errors import TEXT, TIMES, silent, warn_at_caller, without_values
 from ._lazy import computed, is_lazy
@@ -101,11 +101,11 @@ class UncachedMixin:
     """
 
     def __getstate__(self):
-        carried = {"_unlike_any_other": uuid4().hex, "_open_ledgers": list(_recording.open_journals())}
+        carried = {"_unlike_any_other": uuid4().hex, "_open_ledgers": list(_open_ledgers.open_journals())}
         return super().__getstate__() | carried
 
     def __setstate__(self, state):
-        _recording.adopt(state.get("_open_ledgers", ()))
+        _open_ledgers.adopt(state.get("_open_ledgers", ()))
         carried = ("_unlike_any_other", "_open_ledgers")
         super().__setstate__({name: value for name, value in state.items() if name not in carried})
 

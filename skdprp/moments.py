@@ -404,15 +404,15 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         return self._fit_chunks([(X, y, groups)])
 
     def _fit_chunks(self, chunks):
-        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        model = snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
         n_samples, columns, sums, unit, assumed = model._sum(chunks)
         calibration = model._calibrate(n_samples, columns, unit)
         assumptions = calibration.guarantee.assumptions + assumed
         calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
-        with calibration.recorded(self):
+        with calibration.recorded(self) as release:
             values = calibration.noise.release(sums)
-        seeded = _noise.last_seeded_draw() != seeded_before
+        seeded = release.was_seeded()
         guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee
         model.moments_ = Moments(values, calibration.noise, n_samples, columns, guarantee)
         model._learn(model.moments_)

@@ -31,7 +31,7 @@ from skdprp import (
     privacy_report,
     save_model,
 )
-from skdprp import _recording as recording
+from skdprp import _open_ledgers as open_ledgers
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import LedgerError, UnrecordedNoiseError, _ledger, entry
 from skdprp.mechanisms import add_laplace
@@ -320,8 +320,8 @@ def publish_once(_):
 
 def as_a_fresh_process():
     """Forget in a forked child what a process that starts anew does not know."""
-    recording._OWN.clear()
-    recording._TOLD.clear()
+    open_ledgers._OWN.clear()
+    open_ledgers._TOLD.clear()
     _ledger._BOOKS.clear()
 
 

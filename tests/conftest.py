@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
 from skdprp import _noise
-from skdprp._recording import open_journals
+from skdprp._open_ledgers import open_journals
 from skdprp.sketch._base import BaseSketch
 from skdprp.testing import reproducible_noise
 

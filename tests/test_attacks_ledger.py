@@ -60,7 +60,7 @@ from skdprp import (
     privacy_report,
     transform_chunks,
 )
-from skdprp import _recording as recording
+from skdprp import _open_ledgers as open_ledgers
 from skdprp._recording import EntryBlock
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency, PrivacyWarning, Unit
@@ -626,7 +626,7 @@ def opens_and_closes_at(line):
     is_reached = thread.ident is not None
     if is_reached:
         thread.join()
-    assert set(recording._told()) == set(recording._OWN), line
+    assert set(open_ledgers._told()) == set(open_ledgers._OWN), line
     (second if is_reached else first).__exit__(None, None, None)
     publish()
     return is_reached

@@ -34,7 +34,8 @@ from attacks import (
 )
 
 from skdprp import AMPClassifier, PrivacyLedger
-from skdprp import _recording as recording
+from skdprp import _open_ledgers as open_ledgers
+from skdprp._recording import EntryBlock
 from skdprp.ledger import LedgerError, UnrecordedNoiseError, _ledger, entry
 from skdprp.mechanisms import add_laplace
 
@@ -432,13 +433,13 @@ def test_another_user_cannot_say_which_ledgers_are_open():
     journal = place / "told"
     journal.write_bytes(b'{"skdprp ledger": 1}\n')
     journal.chmod(0o666)
-    name = "-".join(recording._process(os.getpid()))
+    name = "-".join(open_ledgers._process(os.getpid()))
     (markers / f"{name}-x").symlink_to(f"{journal.stat().st_dev} {journal.stat().st_ino} {journal}")
 
     def victim():
         as_a_fresh_process()
         os.setuid(65534)
-        recording._directories = lambda: {str(markers)}
+        open_ledgers._directories = lambda: {str(markers)}
         with contextlib.suppress(Exception):
             publish()
         os._exit(0)
@@ -495,7 +496,7 @@ def as_another_user(estimator):
 
 
 def without_files(estimator):
-    recording._lineage = lambda pid, parent: ()  # no child of the owner of the ledger
+    open_ledgers._lineage = lambda pid, parent: ()  # no child of the owner of the ledger
     most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, most[1]))
     estimator = pickle.loads(estimator)
@@ -565,28 +566,28 @@ def test_what_lies_where_anybody_could_have_put_it_is_neither_believed_nor_passe
     markers.mkdir()
     marker = markers / "marker"
     marker.symlink_to("1 1 /tmp/nowhere")
-    recording.adopt([str(marker)])
+    open_ledgers.adopt([str(marker)])
     with pytest.raises(UnrecordedNoiseError, match="where anybody could"):
         publish()
     marker.unlink()
     publish()
-    assert not recording._TOLD
+    assert not open_ledgers._TOLD
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nobody tells when a process began")
 def test_a_process_is_not_its_id():
     """Ids are given again; when a process began is not, unless nobody can tell, or ask."""
-    namespace, pid, began = recording._process(os.getpid())
+    namespace, pid, began = open_ledgers._process(os.getpid())
     assert began != "0"
-    assert recording._lives((namespace, pid, began))
-    assert not recording._lives((namespace, pid, "1"))
-    assert recording._lives((namespace, pid, "0"))
-    assert recording._lives(("another", pid, "1"))
+    assert open_ledgers._lives((namespace, pid, began))
+    assert not open_ledgers._lives((namespace, pid, "1"))
+    assert open_ledgers._lives((namespace, pid, "0"))
+    assert open_ledgers._lives(("another", pid, "1"))
 
 
 def killed_in_the_block(path):
     with PrivacyLedger():
-        path.write_text(*recording._OWN)
+        path.write_text(*open_ledgers._OWN)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -598,12 +599,12 @@ def test_markers_of_owners_that_were_killed_are_swept_by_who_opens_next(tmp_path
 
 def test_a_directory_that_has_just_changed_may_change_again_unseen(monkeypatch, tmp_path):
     """Within one step of the clock of its file system: two ledgers opened, and somebody looked in between."""
-    monkeypatch.setattr(recording, "_directories", lambda: {str(tmp_path)})
+    monkeypatch.setattr(open_ledgers, "_directories", lambda: {str(tmp_path)})
     os.utime(tmp_path, (1, 1))
-    assert recording._stamp() == recording._stamp()
+    assert open_ledgers.stamp() == open_ledgers.stamp()
     later = time.time() + 1000
     os.utime(tmp_path, (later, later))
-    assert recording._stamp() != recording._stamp()
+    assert open_ledgers.stamp() != open_ledgers.stamp()
 
 
 def publishes_as_another_user(ready, go, done):
@@ -650,7 +651,7 @@ def publishes_with_another_tmp(begins):
 
 def is_told():
     as_a_fresh_process()
-    recording._TOLD.update(recording._told())
+    open_ledgers._TOLD.update(open_ledgers._told())
 
 
 @pytest.mark.parametrize("begins", [int, is_told])
@@ -671,10 +672,10 @@ def test_estimators_of_closed_ledgers_leave_nothing_in_the_environment():
         pickled = pickle.dumps(model)
     try:
         pickle.loads(pickled)
-        assert not recording._told()
+        assert not open_ledgers._told()
     finally:
-        recording.open_journals()
-        recording._tell()
+        open_ledgers.open_journals()
+        open_ledgers._tell()
 
 
 # Signals and interruptions
@@ -699,7 +700,7 @@ def test_no_interruption_of_an_entry_hides_the_releases_after_it():
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            with recording.EntryBlock(frozenset(), seeded=False, absorbs=True):
+            with EntryBlock(frozenset(), seeded=False, absorbs=True):
                 pass
         except KeyboardInterrupt:
             return True
@@ -855,7 +856,7 @@ def opens_interrupted(line):
 
     def trace(frame, event, _):
         nonlocal n_lines
-        if not frame.f_code.co_filename.endswith("_recording.py"):
+        if not frame.f_code.co_filename.endswith("_open_ledgers.py"):
             return None
         n_lines += event == "line"
         if n_lines == line and event == "line":
@@ -878,13 +879,13 @@ def is_open_everywhere_or_nowhere(folder):
     line = 1
     while opens_interrupted(line):
         publish()
-        mine = "-".join(recording._process(os.getpid()))
+        mine = "-".join(open_ledgers._process(os.getpid()))
         with contextlib.suppress(FileNotFoundError):
-            names = {name for name in os.listdir(recording._markers()) if name.startswith(mine)}
-            assert names == {os.path.basename(marker) for marker in recording._OWN}, line
-        for marker in list(recording._OWN):
-            recording._unmark(marker)
-        assert recording._told() == [], line
+            names = {name for name in os.listdir(open_ledgers._markers()) if name.startswith(mine)}
+            assert names == {os.path.basename(marker) for marker in open_ledgers._OWN}, line
+        for marker in list(open_ledgers._OWN):
+            open_ledgers._unmark(marker)
+        assert open_ledgers._told() == [], line
         line += 1
     os._exit(0 if line > 20 else 2)
 

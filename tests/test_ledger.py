@@ -50,7 +50,7 @@ from skdprp import (
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
     _noise,
-    _recording,
+    _open_ledgers,
     compose,
     iDPSignRP,
     privacy_report,
@@ -1393,21 +1393,21 @@ def test_nothing_is_left_of_ledgers_that_were_closed():
     with PrivacyLedger():
         with PrivacyLedger():
             pass
-        assert len(_recording.open_journals()) == 1
-    assert _recording.open_journals() == {}
+        assert len(_open_ledgers.open_journals()) == 1
+    assert _open_ledgers.open_journals() == {}
     assert "SKDPRP_OPEN_LEDGERS" not in os.environ
 
 
 def test_a_directory_of_markers_that_is_removed_while_it_is_looked_at_holds_none(monkeypatch, tmp_path):
     """The last ledger of another process was closed in between."""
-    monkeypatch.setattr(_recording, "_is_safe", lambda directory: True)
-    monkeypatch.setattr(_recording, "_markers", lambda: str(tmp_path / "removed"))
-    assert _recording.open_journals() == {}
+    monkeypatch.setattr(_open_ledgers, "_is_safe", lambda directory: True)
+    monkeypatch.setattr(_open_ledgers, "_markers", lambda: str(tmp_path / "removed"))
+    assert _open_ledgers.open_journals() == {}
 
 
 def test_a_directory_of_markers_that_is_removed_before_a_marker_is_in_it_is_made_again(monkeypatch, tmp_path):
     """Others remove it when the last ledger is closed, whatever one who opens another has done so far."""
-    marker, is_safe, looked = tmp_path / f"markers-{os.geteuid()}" / "marker", _recording._is_safe, []
+    marker, is_safe, looked = tmp_path / f"markers-{os.geteuid()}" / "marker", _open_ledgers._is_safe, []
 
     def removed_first(directory):
         if len(looked) < 2:
@@ -1415,8 +1415,8 @@ def test_a_directory_of_markers_that_is_removed_before_a_marker_is_in_it_is_made
         looked.append(directory)
         return is_safe(directory)
 
-    monkeypatch.setattr(_recording, "_is_safe", removed_first)
-    _recording._mark(str(marker), ("path", 1, 2))
+    monkeypatch.setattr(_open_ledgers, "_is_safe", removed_first)
+    _open_ledgers._mark(str(marker), ("path", 1, 2))
     assert os.readlink(marker) == "1 2 path"
     assert len(looked) == 3
 

@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._errors import without_values
 from .._lazy import is_lazy
+from .._open_ledgers import open_journals
 from .._persons import persons_of
-from .._recording import open_journals
 from .._rows import number_of_rows
 from .._validation import own_copy
 from ..guarantee import PrivacyGuarantee

@@ -159,16 +159,16 @@ class PrivateHistograms(
         return self
 
     def _fit(self, chunks):
-        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        model = snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
         n_samples, columns, counts = model._count(chunks)
         model._kinds = columns
         if in_plan():  # names of bins would tell of the few rows, and whoever fits a step that follows reads them
             n_samples, counts = N_PUBLIC, [column.public_counts() for column in columns]
         calibration = model._calibrate(n_samples, columns)
-        with calibration.recorded(self):
+        with calibration.recorded(self) as release:
             released = _release(columns, counts, n_samples, **calibration.noise)
-        seeded = _noise.last_seeded_draw() != seeded_before
+        seeded = release.was_seeded()
         guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee
         names = tuple(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
         model.histograms_ = Histograms(released, names, n_samples, **calibration.noise, guarantee=guarantee)

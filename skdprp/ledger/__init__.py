@@ -1,6 +1,6 @@
 """What was spent: releases recorded when they are made, with totals and limits."""
 
-from .._recording import UnrecordedNoiseError
+from .._open_ledgers import UnrecordedNoiseError
 from ._journal import LedgerError
 from ._ledger import PrivacyLedger, entry
 from ._limit import Left

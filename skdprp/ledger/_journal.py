@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from .._recording import RecordingError
+from .._open_ledgers import RecordingError
 
 try:
     import fcntl

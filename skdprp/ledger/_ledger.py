@@ -17,18 +17,9 @@ from uuid import uuid4
 from sklearn.preprocessing import FunctionTransformer
 
 from .._errors import warn_at_caller
-from .._noise import is_seeded
-from .._recording import (
-    Block,
-    EntryBlock,
-    current_entry,
-    innermost,
-    ledger_of,
-    mark_open,
-    n_forks,
-    open_journals,
-    process_itself,
-)
+from .._noise import is_seeded, last_seeded_draw
+from .._open_ledgers import ledger_of, mark_open, n_forks, open_journals, process_itself
+from .._recording import Block, EntryBlock, current_entry, innermost
 from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import LIMIT_FOR_SKETCHES, Limit
@@ -278,10 +269,15 @@ class Release(EntryBlock):
     def __init__(self, guarantee, estimator, *, absorbs=False):
         super().__init__(frozenset(), seeded=False, absorbs=absorbs)
         self._guarantee, self._estimator = guarantee, estimator
+        self._last_seeded_draw = last_seeded_draw()
 
     def __enter__(self):
         self._begin(sys._getframe(1))
         return self
+
+    def was_seeded(self):
+        """Whether noise was drawn from a seed since the block was made, which a callback may have entered and left."""
+        return last_seeded_draw() != self._last_seeded_draw
 
     def _begin(self, frame):
         guarantee, outer = self._guarantee, current_entry()

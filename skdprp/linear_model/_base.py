@@ -252,12 +252,11 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         `data` are what `_release` takes besides: rows, the index of the class of each, class weights, and for some also
         persons.
         """
-        seeded_before = _noise.last_seeded_draw()
         # The entry stands if `_release` raises: that it did may tell of the rows.
-        with calibration.recorded(self), one_blas_thread():
+        with calibration.recorded(self) as release, one_blas_thread():
             vars(model).update(model._release(calibration, *data))
         model.classes_, model._calibrated_for = classes, parameters  # the latter for predictions, reports and searches
-        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
+        calibration.publish(model, seeded=release.was_seeded())
         take_over(self, model)
         return self
 

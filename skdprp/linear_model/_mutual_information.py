@@ -185,12 +185,12 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             If X or y is not finite, `n_components` exceeds the number of rows, `min_residual` cannot be true, or
             `epsilon` is so small that noise cannot be sampled well enough.
         """
-        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        model = snapshot(self)
         X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "coef_ and intercept_")
         y, exponent = to_unit_size(y)
         # A noisy copy has as many rows as X; few with the same Gram matrix have the same least squares.
-        with calibration.recorded(self):
+        with calibration.recorded(self) as release:
             if calibration.noise.n_components is None:
                 table = triangle(model._noisy_blocks(X, y, calibration))
             else:
@@ -199,7 +199,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         model.coef_ = weights[: X.shape[1]].copy()
         model.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
         model._fitted_max_abs = model.max_abs
-        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
+        calibration.publish(model, seeded=release.was_seeded())
         take_over(self, model)
         return self
 
@@ -231,11 +231,11 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             If X or y is not finite, `n_components` exceeds the number of rows, `min_residual` cannot be true, or
             `epsilon` is so small that noise cannot be sampled well enough.
         """
-        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        model = snapshot(self)
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         X = in_given_type(X, rows)
         calibration = model._calibrate(X, "the sketch")
-        with calibration.recorded(self):
+        with calibration.recorded(self) as release:
             if calibration.noise.n_components is None:
                 table = np.vstack(
                     [block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)]
@@ -245,7 +245,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
                 table = model._project(X, y, calibration)
                 table[:, -1] = np.ldexp(table[:, -1], exponent)
                 table = table.astype(X.dtype, copy=False)
-        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
+        calibration.publish(model, seeded=release.was_seeded())
         take_over(self, model)  # and drop coefficients of an earlier fit, whose guarantee was another
         return table[:, :-1], table[:, -1]
 

@@ -202,7 +202,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
             return super()._fit_rows(X, y, groups)
         if self.alpha != "auto" or is_lazy(X):
             raise ValueError(_NO_DESCENT)
-        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        model = snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
         X, y = model._validate(X, y, reset=True)
         persons = None if groups is None else persons_of(groups, X.shape[0])
@@ -216,13 +216,13 @@ class DPRidge(RegressorMixin, PrivateMoments):
         row_unit, target_unit = 1 / np.hypot(1, columns.constant), 1 / np.sqrt(columns.n_targets)
         X *= row_unit / columns.max_norm  # a copy of the rows already
         targets = others[:, -columns.n_targets :] / columns.reach * target_unit
-        with calibration.recorded(self), one_blas_thread():
+        with calibration.recorded(self) as release, one_blas_thread():
             weights = descend(X, columns.constant * row_unit, targets, plan, row_weights)
         weights *= row_unit / target_unit
         coefs, intercepts = in_units_of_data(columns, weights[:-1].T, columns.constant * weights[-1])
         model.coef_, model.intercept_ = _squeezed(coefs), _squeezed(intercepts)
         model.mechanism_, model.columns_ = "descent", columns
-        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
+        calibration.publish(model, seeded=release.was_seeded())
         take_over(self, model)
         return self
 

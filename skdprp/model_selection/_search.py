@@ -26,7 +26,8 @@ from .._digits import printed_down, printed_up
 from .._errors import silent, without_values
 from .._labels import encode, of_one_type
 from .._lazy import is_lazy
-from .._recording import PlanBlock, UnrecordedNoiseError
+from .._open_ledgers import UnrecordedNoiseError
+from .._recording import PlanBlock
 from .._validation import (
     FLOATS,
     POSITIVE,
@@ -426,7 +427,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         if unsupported:
             names = " and no ".join(unsupported)
             raise TypeError(f"DPSearchCV.fit takes no {names}: its guarantee is for one row, and each row counts once.")
-        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        model = snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
         model.classes = model._listed_classes()
         X = as_table(X)
@@ -449,7 +450,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 n_trials = _noise.poisson_above_zero(model.n_trials)
             trials = (_trial(candidates, score, released, X, y, X_held_out, y_held_out) for _ in range(n_trials))
             best, mean, model.best_estimator_ = max(trials, key=lambda trial: trial[1])
-        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
+        calibration.publish(model, seeded=released.was_seeded())
         model.best_params_, model.best_score_ = best.params, score.printed(mean)
         for path, step in all_steps(model.best_estimator_):
             if has_guarantee(step):
