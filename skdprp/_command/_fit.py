@@ -69,6 +69,20 @@ def add_command(commands):
         "--delta", type=positive(float, below=1), help="what is added to the bound by epsilon (default: 1 / n_rows**2)"
     )
     add_columns(parser)
+    _add_model(parser)
+    parser.add_argument("--test", type=Path, metavar="FILE", help="other rows with labels to score the model on")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("skdprp_model.npz"),
+        help="where the model goes, for skdprp.load_model (default: skdprp_model.npz)",
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite a model that is there already")
+    add_ledger(parser)
+
+
+def _add_model(parser):
+    """Add the options of the features and of the model that learns from them."""
     parser.add_argument(
         "--private-bins",
         action="store_true",
@@ -94,15 +108,6 @@ def add_command(commands):
         help="of two classes, the probability of the one that is last in sorted order from which it is predicted, not"
         " chosen by these rows; prior is the share of that class, which is counted with noise (default: 0.5)",
     )
-    parser.add_argument("--test", type=Path, metavar="FILE", help="other rows with labels to score the model on")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("skdprp_model.npz"),
-        help="where the model goes, for skdprp.load_model (default: skdprp_model.npz)",
-    )
-    parser.add_argument("--force", action="store_true", help="overwrite a model that is there already")
-    add_ledger(parser)
 
 
 def run(options):

@@ -301,6 +301,25 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
 
 def _of_branches(estimator, steps, name, flow):
     """Compose branches that all see the same rows; what comes out is as private as the least private of them."""
+    part, flows, searches = _each_branch(estimator, steps, name, flow)
+    released = all(out.released for out in flows)
+    part = _with_members(_with_frames(part, estimator, name, released=released), estimator, name)
+    columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
+    if not all(chooses_by_name(one, are_public=not flow.fitted_map) for one in columns):
+        return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
+    if _density_tells(estimator, steps, flows):
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
+    maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
+    if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
+        maps += ((name, estimator),)
+    words = {fact: next(filter(None, (getattr(out, fact) for out in flows)), "") for fact in _WORDS}
+    if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
+        maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
+    return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
+
+
+def _each_branch(estimator, steps, name, flow):
+    """Add up the branches; return what they cost, what leaves each, and the searches that they state."""
     part, flows, searches = Part(flow=flow), [], flow.searches
     of_branch = _of_member if type(estimator) is FeatureUnion else walk
     for branch, step in steps:
@@ -314,45 +333,47 @@ def _of_branches(estimator, steps, name, flow):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
         part += added
         flows.append(part.flow)
-    are_frames = output_container(estimator) == "pandas"  # with the index of those given
+    return part, flows, searches
+
+
+def _with_frames(part, estimator, name, *, released):
+    """Add what holds of sketches that a composite puts into a frame, which has the index of those given."""
+    if not part.sketches:
+        return part
     is_configured = "transform" in getattr(estimator, "_sklearn_output_config", {})
-    sketches = part.sketches
-    if sketches and not is_configured and not all(out.released for out in flows):
-        part = replace(part, assumed=(*part.assumed, _CONFIGURED.format(name)))
-    if are_frames and sketches:
-        part = replace(part, assumed=(*part.assumed, _INDEX.format(name)))
-        # Where some labels are in common, which makes more rows than there were: a ColumnTransformer refuses them.
-        if isinstance(estimator, FeatureUnion) and not all(out.released for out in flows):
-            part = replace(part, not_covered=(*part.not_covered, f"{name} {_JOINS}"), is_known=False)
+    assumed = (_CONFIGURED.format(name),) * (not is_configured and not released)
+    if output_container(estimator) != "pandas":
+        return replace(part, assumed=part.assumed + assumed)
+    part = replace(part, assumed=(*part.assumed, *assumed, _INDEX.format(name)))
+    # Where some labels are in common, which makes more rows than there were: a ColumnTransformer refuses them.
+    if isinstance(estimator, FeatureUnion) and not released:
+        return replace(part, not_covered=(*part.not_covered, f"{name} {_JOINS}"), is_known=False)
+    return part
+
+
+def _with_members(part, estimator, name):
+    """Add what holds of a composite that fits clones of its members, or encodes labels for them."""
+    assumed, not_covered, charges = part.assumed, part.not_covered, part.charges
     if type(estimator) is not FeatureUnion and fitted_before(estimator) is not None:  # of which it fitted clones
-        part = replace(part, assumed=(*part.assumed, _NOT_PICKLED.format(name)))
-    if is_ensemble(estimator) and part.charges:  # some compute labels of dask by themselves
-        part = replace(part, assumed=(*part.assumed, SAME_ORDER))
+        assumed += (_NOT_PICKLED.format(name),)
+    if is_ensemble(estimator) and charges:  # some compute labels of dask by themselves
+        assumed += (SAME_ORDER,)
     if isinstance(estimator, KEEP_LABELS):
-        charges = tuple(tuple(given_the_labels(charge, estimator) for charge in group) for group in part.charges)
-        part = replace(part, charges=charges)
+        charges = tuple(tuple(given_the_labels(charge, estimator) for charge in group) for group in charges)
     if getattr(estimator, "multilabel_", False):
-        part = replace(part, not_covered=(*part.not_covered, f"{name} {_CONSTANT}"))
-    columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
-    if not all(chooses_by_name(one, are_public=not flow.fitted_map) for one in columns):
-        return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
-    # The share of zeros in the rows decides if a column transformer gives sparse output, now and later: at a threshold
-    # of 1, whether there are any, unless some entry is stored in several parts.
+        not_covered += (f"{name} {_CONSTANT}",)
+    return replace(part, assumed=assumed, not_covered=not_covered, charges=charges)
+
+
+def _density_tells(estimator, steps, flows):
+    """Whether the share of zeros in the rows may decide if a column transformer gives sparse output, now and later."""
     threshold = getattr(estimator, "sparse_threshold", 0)
     varying = any(_may_be_sparse(step) for (_, step), out in zip(steps, flows, strict=True) if not out.released)
+    # At a threshold of 1, whether there are any zeros decides, unless some entry is stored in several parts.
     is_sparse = threshold == 1 and any(has_zeros(step) for _, step in steps)
     is_sparse = is_sparse and all(_stores_entries_whole(step) for _, step in steps)
     is_public = (threshold == 0 or is_sparse) and getattr(estimator, "sparse_output_", is_sparse) == is_sparse
-    if varying and not is_public:
-        part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
-    maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
-    if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
-        maps += ((name, estimator),)
-    words = {fact: next(filter(None, (getattr(out, fact) for out in flows)), "") for fact in _WORDS}
-    released = all(out.released for out in flows)
-    if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
-        maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
-    return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
+    return varying and not is_public
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
