@@ -410,9 +410,9 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         calibration = model._calibrate(n_samples, columns, unit)
         assumptions = calibration.guarantee.assumptions + assumed
         calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
-        with calibration.recorded(self) as release:
+        with calibration.recorded(self) as entry:
             values = calibration.noise.release(sums)
-        seeded = release.was_seeded()
+        seeded = entry.was_seeded()
         guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee
         model.moments_ = Moments(values, calibration.noise, n_samples, columns, guarantee)
         model._learn(model.moments_)
@@ -511,9 +511,9 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
             raise ValueError("target_bounds are too close or too far for float64: choose another unit of the targets.")
         return columns
 
-    def _calibration_of(self, shape, dtype, n_outputs, unit=Unit.ROW):
+    def _calibration_of(self, shape, dtype, n_targets, unit=Unit.ROW):
         """What `fit` would fix for rows, or persons, of a shape and a type, and so many targets: nothing is spent."""
-        targets = None if self.target_bounds is None else np.empty((1, n_outputs))
+        targets = None if self.target_bounds is None else np.empty((1, n_targets))
         return self._calibrate(shape[0], self._columns(np.empty((1, shape[1])), targets), unit)
 
     def _calibrate(self, n_samples, columns, unit):

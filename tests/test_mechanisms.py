@@ -1,6 +1,7 @@
 """What holds of every mechanism: of its noise, its targets, its calibration and its profile."""
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 
@@ -316,3 +317,33 @@ def test_a_calibration_is_that_of_the_number(name, kind, data):
     short = calibrate(epsilon, delta, **known)
     assert short == calibrate(float(epsilon), float(delta), **known)
     assert profile(epsilon, scale=short, **known) == profile(float(epsilon), scale=short, **known) <= float(delta)
+
+
+PROFILES = {
+    "gaussian_profile": {"scale": 2.0},
+    "laplace_profile": {"scale": 2.0},
+    "objective_perturbation_profile": {"scale": 2.0},
+    "private_search_profile": {"n_trials": 3, "trial_epsilon": 0.2, "trial_delta": 1e-6, "trial_distance": 0.1},
+    "product_perturbation_profile": {"scale": 2.0, "n_dims": 3},
+    "randomised_response_profile": {"epsilon0": 0.1, "n_bits": 8},
+    "searched_profile": {"n_trials": 3, "trial_distance": 0.1, "losses": (PrivacyLoss(mu=0.1),)},
+    "secret_projection_profile": {"scale": 2.0, "n_components": 8},
+    "softmax_perturbation_profile": {"scale": 2.0, "n_classes": 3},
+    "spherical_profile": {"scale": 2.0, "n_dims": 3, "shape": 3.0, "power": 1.0},
+    "subsampled_gaussian_profile": {"scale": 2.0, "rate": 0.5, "n_steps": 3},
+    "thresholded_counts_profile": {"scale": 2.0, "threshold": 5.0, "sensitivity": 1.0},
+}
+
+
+def test_every_profile_is_listed():
+    assert set(PROFILES) == {name for name in mechanisms.__all__ if name.endswith("_profile")}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_no_profile_promises_what_no_mechanism_holds(name):
+    """Any two distributions differ by ``1 - e^epsilon`` below 0; two profiles said less, and little of a nan."""
+    profile = getattr(mechanisms, name)
+    for epsilon in (-0.1, -1.0, -20.0):
+        assert -math.expm1(epsilon) <= rounded_up(profile(epsilon, **PROFILES[name])) <= 1.0
+    with suppress(ValueError):
+        assert not profile(math.nan, **PROFILES[name]) < 1.0

@@ -166,9 +166,9 @@ class PrivateHistograms(
         if in_plan():  # names of bins would tell of the few rows, and whoever fits a step that follows reads them
             n_samples, counts = N_PUBLIC, [column.public_counts() for column in columns]
         calibration = model._calibrate(n_samples, columns)
-        with calibration.recorded(self) as release:
+        with calibration.recorded(self) as entry:
             released = _release(columns, counts, n_samples, **calibration.noise)
-        seeded = release.was_seeded()
+        seeded = entry.was_seeded()
         guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee
         names = tuple(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
         model.histograms_ = Histograms(released, names, n_samples, **calibration.noise, guarantee=guarantee)
@@ -214,7 +214,7 @@ class PrivateHistograms(
             counts_listed=self._counts_listed,
         )
 
-    def _calibration_of(self, shape, dtype, n_outputs):
+    def _calibration_of(self, shape, dtype, n_targets):
         """What `fit` would fix for so many rows of the columns that were seen: nothing is spent."""
         return self._calibrate(shape[0], self._kinds)
 

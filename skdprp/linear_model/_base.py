@@ -253,25 +253,25 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         persons.
         """
         # The entry stands if `_release` raises: that it did may tell of the rows.
-        with calibration.recorded(self) as release, one_blas_thread():
+        with calibration.recorded(self) as entry, one_blas_thread():
             vars(model).update(model._release(calibration, *data))
         model.classes_, model._calibrated_for = classes, parameters  # the latter for predictions, reports and searches
-        calibration.publish(model, seeded=release.was_seeded())
+        calibration.publish(model, seeded=entry.was_seeded())
         take_over(self, model)
         return self
 
-    def _calibration_of(self, shape, dtype, n_outputs, *unit):
+    def _calibration_of(self, shape, dtype, n_targets, *unit):
         """What `fit` would fix for rows of a shape and a type, and so many classes: nothing is spent.
 
-        `n_outputs` is the number of classes, as it is that of targets elsewhere. `Problem.n_outputs` is another number.
+        `n_targets` is the number of classes here.
         Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
         """
-        if self.threshold != 0.5 and (n_outputs != 2 or getattr(self, "loss", "") == "huber_hinge"):
+        if self.threshold != 0.5 and (n_targets != 2 or getattr(self, "loss", "") == "huber_hinge"):
             raise ValueError(
                 f"threshold={self.threshold!r} needs two classes and a logistic loss. Of more classes the most "
                 "probable one is predicted; weigh the columns of predict_proba to predict rare ones more often."
             )
-        problem = self._problem(shape, dtype, n_outputs, *unit)
+        problem = self._problem(shape, dtype, n_targets, *unit)
         # Far below 1 / n, at which publishing one row in n as it is would do.
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         try:
@@ -508,7 +508,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
 
     def _clipped(self, X, codes, class_weights):
-        """Clip the rows, or a copy of them, without which no sensitivity is finite; return also the weight of each."""
+        """Return the rows clipped, without which no sensitivity is finite, and their weights; X stays as it is."""
         if codes is None:  # X are `StreamedRows`, which have codes and weights of their own
             return X.clipped(self.max_norm), None
         return clip_rows(X, self.max_norm, copy=False), None if class_weights is None else class_weights[codes]

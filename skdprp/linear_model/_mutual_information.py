@@ -190,7 +190,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         calibration = model._calibrate(X, "coef_ and intercept_")
         y, exponent = to_unit_size(y)
         # A noisy copy has as many rows as X; few with the same Gram matrix have the same least squares.
-        with calibration.recorded(self) as release:
+        with calibration.recorded(self) as entry:
             if calibration.noise.n_components is None:
                 table = triangle(model._noisy_blocks(X, y, calibration))
             else:
@@ -199,7 +199,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         model.coef_ = weights[: X.shape[1]].copy()
         model.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
         model._fitted_max_abs = model.max_abs
-        calibration.publish(model, seeded=release.was_seeded())
+        calibration.publish(model, seeded=entry.was_seeded())
         take_over(self, model)
         return self
 
@@ -235,7 +235,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         X = in_given_type(X, rows)
         calibration = model._calibrate(X, "the sketch")
-        with calibration.recorded(self) as release:
+        with calibration.recorded(self) as entry:
             if calibration.noise.n_components is None:
                 table = np.vstack(
                     [block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)]
@@ -245,7 +245,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
                 table = model._project(X, y, calibration)
                 table[:, -1] = np.ldexp(table[:, -1], exponent)
                 table = table.astype(X.dtype, copy=False)
-        calibration.publish(model, seeded=release.was_seeded())
+        calibration.publish(model, seeded=entry.was_seeded())
         take_over(self, model)  # and drop coefficients of an earlier fit, whose guarantee was another
         return table[:, :-1], table[:, -1]
 

@@ -32,8 +32,8 @@ from ._erm import Problem, minimisers
 
 # Of epsilon, what log-determinants (see `hessian_log_det`) take at most at C="auto", and at any C that is not refused.
 _LARGEST_SHARE_OF_LOG_DET_OF_AUTO, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
-# Shift of the release in units of its noise, of fits to few rows: for each unit of epsilon, and at most. It costs next
-# to nothing of the guarantee, a hundredth of epsilon beside product noise.
+# The least shift of the release (in units of its noise) for each unit of epsilon, and the most that this least may be.
+# It costs next to nothing of the guarantee, a hundredth of epsilon beside product noise.
 _LEAST_SHIFTS, _LARGEST_LEAST_SHIFT = {"gaussian": 1 / 300, "product": 1 / 2000}, 0.1
 _MOST_FOR_THE_RELEASE = 1.3  # factor by which the shift of the release may raise Gaussian noise of the linear term
 _USUAL_SCORE = 3.0  # of rows of the largest norm
@@ -72,8 +72,8 @@ class Plan:
     """What is fixed before the final calibration: kind of noise, penalty and shift of the release, by public facts.
 
     `shift` is how far apart two released points of one minimiser may be, in units of the noise of the release.
-    `noise` is the standard deviation of a coordinate of the linear term, if it were all noise there is in weights, for
-    rows of which `_usual_curvature` holds.
+    Plans are compared by `noise`: that of the weights from both sources, as the standard deviation of a linear term
+    that would cause all of it, at `_usual_curvature`.
     """
 
     problem: Problem
@@ -302,42 +302,55 @@ class AMPClassifier(PrivateLinearClassifier):
         return self._state(problem, noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
 
     def _plans(self, problem, target, delta, can_count):
-        """Yield a `Plan` for each kind of noise that may be taken.
-
-        Its noise is that of a provisional scale, at log_det=0 and without a shift of the release: both depend on the
-        penalty, and the penalty of C="auto" on the scale. `_calibrate` finds the final one.
-        """
+        """Return a `Plan` for each kind of noise that may be taken."""
         # Several problems would have to share epsilon.
         may_be_product = problem.n_outputs == 1 and problem.n_weights <= _MOST_WEIGHTS_OF_PRODUCT
         kinds = ("gaussian", "product") if may_be_product else ("gaussian",)
-        for kind in kinds if self.noise == "auto" else (self.noise,):
-            count = self._count(problem, kind, delta) if can_count else None
-            planned = _with_largest_offset(problem, count)
-            profile, calibrate, facts = self._mechanism(planned, kind, count)
-            epsilon_of_each, delta_of_each = _target_of_each(planned, kind, target)
-            scale = calibrate(epsilon_of_each, delta_of_each, log_det=0.0, **facts)
-            # The squared radius of product noise has the mean n (n + 1) scale^2, over n coordinates.
-            deviation = scale if kind == "gaussian" else np.sqrt(planned.n_weights + 1) * scale
-            penalty = self._penalty(planned, kind, deviation)
-            distance = _distance_of_minima(planned, penalty, scale, _radius_law(planned, kind))
-            # Noise of the linear term moves weights by this share of it, that of the release as it is.
-            steepness = penalty + _usual_curvature(planned)
-            log_det = hessian_log_det(planned.row_loss, max_norm=planned.row_norm, penalty=penalty)
-            left = epsilon_of_each * (1 - self._log_dets(planned, kind) * log_det / self.epsilon)
-            least = min(_LEAST_SHIFTS[kind] * epsilon_of_each, _LARGEST_LEAST_SHIFT)
-            shift, factor = _balanced_shift(kind, left, delta_of_each, distance * steepness / deviation, least)
-            if kind == "gaussian" and shift > least:
-                known = {"log_det": log_det, **facts}
-                # The profile may count the release for more than a Gaussian mechanism: if a row of a softmax is
-                # replaced, it leaves only half of epsilon to it.
-                scale_of_few = calibrate(epsilon_of_each, delta_of_each, release_shift=least, **known)
-                known |= {"epsilon": epsilon_of_each, "scale": _MOST_FOR_THE_RELEASE * scale_of_few}
-                while shift > least and profile(release_shift=shift, **known) > delta_of_each:
-                    shift = max(0.9 * shift, least)
-            noise = np.hypot(factor * deviation, distance * steepness / shift)
-            if self.C == "auto":
-                penalty = max(penalty, _least_penalty_beside_release(planned, penalty * distance / shift))
-            yield Plan(planned, kind, count, penalty, shift, noise)
+        kinds = kinds if self.noise == "auto" else (self.noise,)
+        counts = [self._count(problem, kind, delta) if can_count else None for kind in kinds]
+        return [self._plan(problem, kind, count, target) for kind, count in zip(kinds, counts, strict=True)]
+
+    def _plan(self, problem, kind, count, target):
+        """Plan a fit with one kind of noise.
+
+        The noise has a provisional scale, at log_det=0 and without a shift of the release: both depend on the penalty,
+        and the penalty of C="auto" on the scale. `_calibrate` finds the final one.
+        """
+        problem = _with_largest_offset(problem, count)
+        _, calibrate, facts = self._mechanism(problem, kind, count)
+        scale = calibrate(*_target_of_each(problem, kind, target), log_det=0.0, **facts)
+        # The squared radius of product noise has the mean n (n + 1) scale^2, over n coordinates.
+        deviation = scale if kind == "gaussian" else np.sqrt(problem.n_weights + 1) * scale
+        penalty = self._penalty(problem, kind, deviation)
+        distance = _distance_of_minima(problem, penalty, scale, _radius_law(problem, kind))
+        # Noise of the linear term moves weights by itself over the steepness, that of the release as it is.
+        steepness = penalty + _usual_curvature(problem)
+        ratio = distance * steepness / deviation
+        shift, factor = self._shift(problem, kind, count, target, penalty=penalty, ratio=ratio)
+        noise = np.hypot(factor * deviation, distance * steepness / shift)
+        if self.C == "auto":
+            penalty = max(penalty, _least_penalty_beside_release(problem, penalty * distance / shift))
+        return Plan(problem, kind, count, penalty, shift, noise)
+
+    def _shift(self, problem, kind, count, target, *, penalty, ratio):
+        """Shift of the release that is best for the weights, see `_balanced_shift`, and its factor on the other noise.
+
+        Fits to few rows have the least one.
+        """
+        profile, calibrate, facts = self._mechanism(problem, kind, count)
+        epsilon, delta = _target_of_each(problem, kind, target)
+        facts["log_det"] = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
+        # `epsilon` is what is left after sampling; a first guess need not count that in the share of log-determinants.
+        left = epsilon * (1 - self._log_dets(problem, kind) * facts["log_det"] / self.epsilon)
+        least = min(_LEAST_SHIFTS[kind] * epsilon, _LARGEST_LEAST_SHIFT)
+        shift, factor = _balanced_shift(kind, left, delta, ratio, least)
+        if kind == "gaussian" and shift > least:
+            # The profile may count the release for more than a Gaussian mechanism: if a row of a softmax is replaced,
+            # it leaves only half of epsilon to it.
+            scale = _MOST_FOR_THE_RELEASE * calibrate(epsilon, delta, release_shift=least, **facts)
+            while shift > least and profile(epsilon, scale=scale, release_shift=shift, **facts) > delta:
+                shift = max(0.9 * shift, least)
+        return shift, factor
 
     def _count(self, problem, kind, delta):
         """Noise of a count of labels beside this kind of noise, or None where there is no count."""
@@ -353,6 +366,7 @@ class AMPClassifier(PrivateLinearClassifier):
         """Profile and calibration of noise in the objective, and the public facts that both take."""
         facts = {"adjacency": self.adjacency}
         if problem.multinomial and kind == "gaussian":
+            # One row changes the gradient by (p - e_y) x': the profile takes the norm of x', and knows the worst p.
             facts |= {"n_classes": problem.n_classes, "max_norm": problem.row_norm}
             return softmax_perturbation_profile, softmax_perturbation_scale, facts
         # The sensitivity: one row, clipped and with its constant feature, adds this to the gradient of an objective at
@@ -519,7 +533,7 @@ def _radius_law(problem, kind):
 
 
 def _privacy_loss(problem, profile, **known):
-    """Privacy loss at every epsilon, with what sampling costs."""
+    """Privacy loss at every epsilon; `sampling` is the m eta of `sampled_target`: epsilon pays two, delta one."""
     return PrivacyLoss(profiles=(Profile.of(profile, **known),), sampling=_n_noisy(problem) * _noise.SAMPLING_LOSS)
 
 
@@ -560,15 +574,18 @@ def balanced_penalty(problem, noise_scale):
 
 
 def _usual_curvature(problem):
-    """Second derivative of all losses in a direction, if rows have the largest norm and no direction is preferred."""
+    """Second derivative of all losses in a direction, if rows have the largest norm and no direction is preferred.
+
+    A rule of thumb, with p (1 - p) = 1 / (4 K): utility depends on it, privacy does not.
+    """
     return problem.n_samples * problem.row_norm**2 / (4 * problem.n_classes * problem.n_features)
 
 
 def _least_penalty_beside_release(problem, noise):
     """Penalty that balances noise of the release, which is this over the penalty, against shrinkage.
 
-    Scores of rows of the largest norm R have noise of ``R noise / penalty``, and are shrunk by the share ``penalty /
-    curvature``: both are small where rows are many.
+    Scores of rows of the largest norm R have noise of ``R noise / penalty``, and scores of usually 3 are shrunk by ``3
+    penalty / curvature``: at this penalty both are equal, and both are small where rows are many.
     """
     return float(np.sqrt(problem.row_norm * noise * _usual_curvature(problem) / _USUAL_SCORE))
 
@@ -620,6 +637,7 @@ def _distance_of_minima(problem, penalty, scale, radius_law=None):
     """
     largest = _largest_perturbation(problem, scale, radius_law)
     # A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are:
-    # its tails are exact to 46 bits, and so are the quantiles of scipy but for a few of these bits, see _EXACT_SHAPE.
+    # its tails are exact to 46 bits, and so are the quantiles of scipy but for a few of these bits, see
+    # `_noise._EXACT_SHAPE`.
     hidden = problem.gradient_error(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
     return 2 * hidden / (penalty * (np.sqrt(problem.n_outputs) if radius_law else 1.0))

@@ -216,13 +216,13 @@ class DPRidge(RegressorMixin, PrivateMoments):
         row_unit, target_unit = 1 / np.hypot(1, columns.constant), 1 / np.sqrt(columns.n_targets)
         X *= row_unit / columns.max_norm  # a copy of the rows already
         targets = others[:, -columns.n_targets :] / columns.reach * target_unit
-        with calibration.recorded(self) as release, one_blas_thread():
+        with calibration.recorded(self) as entry, one_blas_thread():
             weights = descend(X, columns.constant * row_unit, targets, plan, row_weights)
         weights *= row_unit / target_unit
         coefs, intercepts = in_units_of_data(columns, weights[:-1].T, columns.constant * weights[-1])
         model.coef_, model.intercept_ = _squeezed(coefs), _squeezed(intercepts)
         model.mechanism_, model.columns_ = "descent", columns
-        calibration.publish(model, seeded=release.was_seeded())
+        calibration.publish(model, seeded=entry.was_seeded())
         take_over(self, model)
         return self
 
@@ -381,10 +381,10 @@ class DPRidge(RegressorMixin, PrivateMoments):
             unit=unit,
         )
 
-    def _calibration_of(self, shape, dtype, n_outputs, unit=Unit.ROW):
+    def _calibration_of(self, shape, dtype, n_targets, unit=Unit.ROW):
         if not self._descends(np.broadcast_to(0.0, shape)):
-            return super()._calibration_of(shape, dtype, n_outputs, unit)
-        columns = self._columns(np.empty((1, shape[1])), np.empty((1, n_outputs)))
+            return super()._calibration_of(shape, dtype, n_targets, unit)
+        columns = self._columns(np.empty((1, shape[1])), np.empty((1, n_targets)))
         return self._calibrate_descent(self._plan(shape[0], columns, unit), shape[0], unit)
 
     def _calibrate(self, n_samples, columns, unit):

@@ -73,7 +73,7 @@ def _around(meets, start):
 
 
 def calibrated(profile, delta, start):
-    """Find the least scale at which a profile is at most `delta`, for sure."""
+    """Find the least scale at which a profile, rounded up, is at most `delta`: of the last two tried, the larger."""
     if delta >= 1:
         raise ValueError(f"delta={delta} allows everything, and no noise is the least: choose delta < 1.")
 

@@ -102,6 +102,8 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     if rate == 1.0:
         sensitivity = rows_that_differ(adjacency) * sensitivity
         return gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity * np.sqrt(n_steps))
+    if np.isnan(epsilon):
+        return 1.0  # the accountant would find no loss above it
     composed = _composed_losses(scale / sensitivity, rate, n_steps, adjacency)
     return float(min(max(0.0, composed.get_delta_for_epsilon(epsilon)) + fourier_error(n_steps), 1.0))
 

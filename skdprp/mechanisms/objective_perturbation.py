@@ -298,7 +298,9 @@ def softmax_perturbation_profile(
     ``F(epsilon) = E[1 - exp(epsilon - r (max_{j != y} Z_j - Z_y) - r^2)]_+`` at epsilon - log_det >= 0: the exact
     maximum of K - 1 correlated normals, an integral over that maximum. F grows with r: more noise is a convolution,
     and the minimum of convolved densities is no less than the convolved minimum. A replaced row is bounded by
-    ``F(epsilon1) + e^epsilon1 F(epsilon - epsilon1)``, for the reason given there. Near 0 the bounds that pay no
+    ``F(epsilon1) + e^epsilon1 F(epsilon - log_det - epsilon1)``, see *One row replaced* there. The noise of the release
+    belongs to the second part: F is then that of both losses together, and ``e^epsilon1`` times the probability that
+    the loss of the release alone exceeds ``epsilon - log_det - epsilon1`` is added. Near 0 the bounds that pay no
     log-determinant are less, as there: F(0) for one row added, and for one replaced, through the data set without the
     row, ``1 - e^a + e^a F(-a) + e^a F(epsilon - a)`` with a <= 0; what the release adds to the last one is its own
     Gaussian profile.
@@ -311,7 +313,7 @@ def softmax_perturbation_profile(
     """
     ratio, is_replaced = max_norm / scale, rows_that_differ(adjacency) == 2
     left = min(epsilon - log_det, _LARGEST_EPSILON)
-    # The epsilon1 of a replaced row, as of a Gaussian loss; a row added has one part alone.
+    # The epsilon1 of a replaced row is (left - mu^2) / 2, as of a Gaussian loss of mu^2 = 2 ratio^2.
     split = max(0.0, left / 2 - ratio**2) if is_replaced else 0.0
     delta = 1.0
     if left >= 0:
@@ -352,8 +354,8 @@ def _largest_of_normals_profile(epsilon, ratio, n_classes, *, shift=0.0, log_fac
 def hessian_log_det(loss, *, max_norm, penalty):
     """Most that one row can add to the log-determinant of the second derivative of a regularised risk.
 
-    ``rank log(1 + trace max_norm**2 / (rank penalty))``: the determinant of a matrix of given rank and trace is largest
-    when its eigenvalues are equal.
+    ``rank log(1 + trace max_norm**2 / (rank penalty))``, with rank and trace of the second derivative of the loss, K -
+    1 and 1 - 1 / K for a softmax of K classes: the determinant is largest when the eigenvalues are equal.
     """
     return float(loss.hessian_rank * np.log1p(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * penalty)))
 

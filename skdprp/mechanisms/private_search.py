@@ -69,6 +69,8 @@ def private_search_profile(epsilon, *, n_trials, trial_epsilon, trial_delta, tri
     """
     if not (n_trials > 0 and 0 <= trial_distance <= 1 and 0 <= trial_delta <= 1 and trial_epsilon >= 0):
         raise ValueError("A search needs n_trials > 0, and trials with a delta and a distance between 0 and 1.")
+    if not epsilon >= 0:
+        return 1.0  # of which the chord says nothing
     either = float(np.expm1(-n_trials * trial_distance) / np.expm1(-n_trials))
     left = epsilon - n_trials * trial_distance
     if left < 0:

@@ -467,8 +467,8 @@ def changes_hidden_by_noise(loss, *, noise, n_values):
     mechanism a mu of ``2 Phi^-1(3/4)``, by ``TV = 2 Phi(mu / 2) - 1``, and the Laplace mechanism a loss of 2 log 2, by
     ``TV <= 1 - exp(-loss / 2)``. Sampling, which keeps each of n values to within exp(2^-31), has n 2^-30 set aside.
     """
-    sampling = n_values * 2 * _noise.SAMPLING_LOSS
-    distance = 0.5 - min(sampling, 0.5)
+    of_epsilon = n_values * 2 * _noise.SAMPLING_LOSS
+    distance = 0.5 - min(of_epsilon, 0.5)
     allowed = 2 * ndtri((1 + distance) / 2) if noise == "gaussian" else -2 * np.log1p(-distance)
     if loss == 0:
         return np.inf
