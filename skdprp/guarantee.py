@@ -173,10 +173,10 @@ class Adjacency:
     after: str = ""
 
     def __post_init__(self):
-        if self.relation not in list(Relation) or not self.bound >= 0:
+        object.__setattr__(self, "bound", to_python(self.bound))
+        if self.relation not in list(Relation) or not (_is_number(self.bound) and self.bound >= 0):
             raise ValueError(f"There are no such neighbours: {self.relation!r} with bound {self.bound!r}.")
         object.__setattr__(self, "relation", Relation(self.relation))
-        object.__setattr__(self, "bound", to_python(self.bound))
 
     def __str__(self):
         return neighbours_sentence(self)
@@ -325,15 +325,22 @@ class PrivacyGuarantee:
     hidden_changes: float | None = None
 
     def __post_init__(self):
-        for name in ("epsilon", "delta", "n_releases", "audited_epsilon", "hidden_changes"):
-            object.__setattr__(self, name, to_python(getattr(self, name)))
+        for name in ("epsilon", "delta", "audited_epsilon", "hidden_changes"):
+            number = to_python(getattr(self, name))
+            if not (_is_number(number) or (number is None and name in ("audited_epsilon", "hidden_changes"))):
+                raise TypeError(f"{name} must be a number, got {number!r}.")
+            object.__setattr__(self, name, abs(number) if number == 0 else number)  # or -0.0 would be printed
+        object.__setattr__(self, "seeded", to_python(self.seeded))
+        if not isinstance(self.seeded, bool):
+            raise TypeError(f"seeded must be True or False, got {self.seeded!r}.")
         for name in ("assumptions", "not_covered"):
             given = getattr(self, name)
             texts = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
             if not all(isinstance(text, str) for text in texts):
                 raise TypeError(f"{name} must be a tuple of texts, got {given!r}.")
             object.__setattr__(self, name, texts)
-        if not isinstance(self.n_releases, int) or isinstance(self.n_releases, bool) or self.n_releases < 1:
+        object.__setattr__(self, "n_releases", to_python(self.n_releases))
+        if type(self.n_releases) is not int or self.n_releases < 1:
             raise ValueError(f"n_releases must be a whole number of at least 1, got {self.n_releases!r}.")
         object.__setattr__(self, "definition", Definition(self.definition))
         with suppress(ValueError):  # others are named by whoever states the guarantee
@@ -539,13 +546,13 @@ class PrivacyGuarantee:
             words = {name: facts[name] for name in ("protected", "neighbours") if name in facts}
             if adjacency is not None:
                 bound = adjacency["bound"]  # spelled out if infinite; a whole number is printed as one
-                adjacency = Adjacency(**adjacency | {"bound": bound if type(bound) is int else float(bound)})
+                adjacency = Adjacency(**adjacency | {"bound": bound if type(bound) is int else _float(bound)})
             guarantee = cls(
                 **{
                     **{name: fact for name, fact in facts.items() if name not in words},
-                    "epsilon": float(facts["epsilon"]),
-                    "audited_epsilon": None if audited is None else float(audited),
-                    "hidden_changes": None if hidden is None else float(hidden),
+                    "epsilon": _float(facts["epsilon"]),
+                    "audited_epsilon": None if audited is None else _float(audited),
+                    "hidden_changes": None if hidden is None else _float(hidden),
                     "assumptions": _texts(facts["assumptions"]),
                     "not_covered": _texts(facts["not_covered"]),
                     "adjacency": adjacency,
@@ -836,6 +843,17 @@ def _finite(facts):
 def _plain(parameter):
     name, value = parameter
     return name, [_loss_to_dict(loss) for loss in value] if name == "losses" else value
+
+
+def _is_number(found):
+    return isinstance(found, int | float) and not isinstance(found, bool)
+
+
+def _float(found):
+    """Read a number, or a text that spells out an infinite one."""
+    if isinstance(found, bool):
+        raise TypeError(f"{found} is no number")
+    return float(found)
 
 
 def _texts(found):

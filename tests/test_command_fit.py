@@ -78,6 +78,8 @@ def test_fit_on_sparse_rows(points, folder, capsys):
             "points.csv: column 'c' holds none of its --categories",
         ),
         ([*FIT, *BOUNDS, "--categories", "c=few,few"], "one is empty or there twice"),
+        ([*FIT, *BOUNDS, "--categories", "c=None,few"], "a cell None is read as a missing value"),
+        ([*FIT, *BOUNDS, "--classes", "NA,yes"], "a cell NA is read as a missing value"),
         ([*FIT, *BOUNDS, "--categories", "points.csv"], "FILE goes first"),
         ([*FIT, *BOUNDS, "--fill", "c=none"], "'c=none': VALUE must be a finite number"),
         ([*FIT, *BOUNDS, "--fill", "c=nan"], "'c=nan': VALUE must be a finite number"),

@@ -409,12 +409,38 @@ def test_totals_at_no_probability_are_refused(delta):
 def test_losses_and_neighbours_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="at least 0"):
         PrivacyLoss(mu=-1.0)
-    for neighbours in ({"relation": "zz"}, {"relation": "l1", "bound": -1.0}):
+    for neighbours in ({"relation": "zz"}, {"relation": "l1", "bound": -1.0}, {"relation": "l1", "bound": True}):
         with pytest.raises(ValueError, match="no such neighbours"):
             Adjacency(**neighbours)
 
 
-@pytest.mark.parametrize("change", [{"loss": "x"}, {"adjacency": "l1"}, {"unknown": 1}, {"epsilon": "one"}])
+@pytest.mark.parametrize(
+    "fact",
+    [
+        *({"epsilon": wrong} for wrong in (True, None, "1", np.array([1.0]))),
+        *({name: True} for name in ("delta", "audited_epsilon", "hidden_changes")),
+        *({"seeded": wrong} for wrong in (None, 1)),
+    ],
+)
+def test_facts_of_another_type_are_refused(fact):
+    """A truth value was taken for epsilon, noise was drawn under it, and then nothing could be printed."""
+    with pytest.raises(TypeError, match="must be"):
+        PrivacyGuarantee(**{"epsilon": 1.0, "delta": 0.0} | fact)
+
+
+def test_no_guarantee_is_printed_as_less_than_nothing_or_as_less_than_it_is():
+    assert repr(PrivacyGuarantee(-0.0, 0.0)).startswith("0.0-DP")
+    assert float(repr(PrivacyGuarantee(10**22 + 1, 0.0)).partition("-DP")[0]) > 10**22
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"loss": "x"}, {"adjacency": "l1"}, {"unknown": 1}, {"epsilon": "one"}),
+        *({name: True} for name in ("epsilon", "delta", "audited_epsilon", "hidden_changes")),
+        {"adjacency": {"relation": "l1", "bound": True, "after": ""}},
+    ],
+)
 def test_dictionaries_that_are_no_guarantee_are_refused(change):
     with pytest.raises(ValueError, match=r"guarantee|profile|could not convert"):
         PrivacyGuarantee.from_dict({**PURE.to_dict(), **change})

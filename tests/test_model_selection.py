@@ -212,6 +212,15 @@ def test_a_budget_without_a_total_says_why(binary):
 # What a search releases
 
 
+@pytest.mark.parametrize(("verbose", "value"), [("dpsgdclassifier__verbose", 1), ("verbose", True)])
+def test_nothing_that_is_printed_counts_trials(verbose, value, binary, capfd):
+    """Each trial printed its steps: how many trials there were, and of which candidates, which is secret."""
+    model = make_pipeline(Normalizer(), DPSGDClassifier(n_epochs=2)).set_params(**{verbose: value})
+    search = DPSearchCV(model, {"dpsgdclassifier__n_epochs": [2, 3]}, classes=[0, 1], n_trials=3).fit(*binary)
+    assert capfd.readouterr().out == ""
+    assert search.best_estimator_.get_params()[verbose] == type(value)(0)
+
+
 def test_a_search_is_one_release_that_states_one_guarantee(binary):
     X, y = binary
     search = DPSearchCV(make_pipeline(DPPCA(4), DPSGDClassifier()), {"dppca__n_components": [2, 4]}, **SEARCHED)

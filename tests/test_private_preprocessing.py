@@ -489,12 +489,21 @@ def test_few_rows_are_told_that_noise_hides_them(n_rows, epsilon, said):
     assert [said in str(one.message) and one.filename == __file__ for one in told] == [True] * (said is not None)
 
 
-@pytest.mark.filterwarnings("error")
-def test_no_trial_of_a_search_tells_that_noise_hides_rows():
-    """Which candidates were drawn is secret, and so is what each of them would be told."""
+def test_a_search_tells_once_that_noise_hides_rows_and_no_trial_does():
+    """Which candidates were drawn is secret, and so is what each of them would be told; how many may be is public."""
     table, labels = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "York"] * 150}), np.arange(300) % 2
     model = make_pipeline(DPBinner(epsilon=0.2, sparse_output=False), AMPClassifier(classes=[0, 1]))
-    DPSearchCV(model, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=2, delta=1e-5).fit(table, labels)
+    search = DPSearchCV(model, {"dpbinner__epsilon": [0.02, 0.2, 20.0]}, n_trials=2, delta=1e-3)
+    heard = []
+    for tell in (privacy_report, partial(set_budget, delta=1e-3), *[DPSearchCV.fit] * 4):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            tell(search, table, labels)
+        heard.append([(str(one.message), one.filename) for one in told])
+    [(first, place)] = heard[0]
+    assert first.startswith("The noise hides most of what 240 rows show") and place == __file__
+    assert first.endswith("It is so in 2 of 3 candidates.")
+    assert heard == [[(first, place)]] * len(heard)
 
 
 @pytest.mark.parametrize("plan", [partial(set_budget, epsilon=1.0, delta=1e-6), privacy_report])
@@ -523,4 +532,6 @@ def test_no_trial_of_a_search_in_threads_tells_it_either():
     with warnings.catch_warnings(record=True) as told, parallel_config(backend="threading", n_jobs=2):
         warnings.simplefilter("always")
         cross_validate(search, table, labels, cv=KFold(6))
-    assert not [warning for warning in told if "noise hides" in str(warning.message)]
+    heard = [str(warning.message) for warning in told if "noise hides" in str(warning.message)]
+    # Of the plan of each search at most, which tells it of all candidates.
+    assert len(heard) <= 6 and all(text.endswith("in 2 of 2 candidates.") for text in heard)

@@ -144,7 +144,7 @@ def run(options):
         save_model(options.output, model)
     if _found(X, options):
         bins = model[0]["columns"].named_transformers_["remainder"]
-        if hidden := bins._hidden_by_noise(X.shape[0], bins.scale_, bins.threshold_):
+        if hidden := bins._few_rows_show(X.shape[0], bins.scale_, bins.threshold_):
             print(f"{hidden}\nGive --bounds and --categories, and --numbers scaled.\n")
     if test:
         _print_scores(options, {"private": model, **_references(model, X, y, options)}, *test)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from ._label_cells import number, whole_number
+from ._tables import MISSING
 
 _TWO_NUMBERS = re.compile(r"(-?[\d.]+)\s*(?:-|,|;|\.\.)\s*(-?[\d.]+)")
 
@@ -116,6 +117,10 @@ def _listed(text, names):
     if not names or not all(names) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{text!r}: one is empty or there twice")
     numbers = {number(name) for name in names}
+    if None in numbers and (missing := [name for name in names if name in MISSING]):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: a cell {missing[0]} is read as a missing value: write another word in the file, and list that"
+        )
     return names if None in numbers else sorted(numbers)
 
 

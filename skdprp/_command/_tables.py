@@ -20,7 +20,7 @@ _CURE = (
     " finds bins of all others"
 )
 # What is no value, as pandas has it.
-_MISSING = [
+MISSING = [
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
 ]
@@ -133,7 +133,7 @@ def _read_csv(path, as_text, target=None):
             # As text, no cell has a say in the type of the others: 1 would become 1.0 beside a missing one.
             texts = dict.fromkeys(as_text, str)
             options = {"index_col": False, "low_memory": False, "dtype": texts}
-            options |= {"keep_default_na": False, "na_values": _MISSING}
+            options |= {"keep_default_na": False, "na_values": MISSING}
             if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
                 # Others round numbers of 17 digits in one way among whole numbers, and in another beside a 0.5.
                 options["float_precision"] = "round_trip"
@@ -143,7 +143,7 @@ def _read_csv(path, as_text, target=None):
             odd = [
                 name
                 for name in others
-                if pd.api.types.infer_dtype(table[name]) == "integer" or table[name].isin(_MISSING).any()
+                if pd.api.types.infer_dtype(table[name]) == "integer" or table[name].isin(MISSING).any()
             ]
             if odd:
                 table = pd.read_csv(path, sep=separator, **options | {"dtype": texts | dict.fromkeys(odd, str)})

@@ -188,9 +188,12 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None, war
         params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
         planned = clone(estimator).set_params(**params)
         facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y, n_samples, groups)
-        report = report_before_fit(rehearse(planned, facts))
+        rehearsal = rehearse(planned, facts)
+        report = report_before_fit(rehearsal)
         # The delta of a sketch may have to be what it is.
         _check_total(estimator, report, epsilon, 1.0 if delta is None else delta)
+        if warns_of_noise:
+            rehearsal.warn_of_noise()
         estimator.set_params(**params)
         return report
     facts = PublicFacts.of(X, y, n_samples, groups)

@@ -23,7 +23,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from .. import _noise
 from .._calibration import Calibration, GuaranteeDisplayMixin, marked, snapshot, take_over
 from .._digits import printed_down, printed_up
-from .._errors import silent, without_values
+from .._errors import silent, warn_at_caller, without_values
 from .._labels import encode, of_one_type
 from .._lazy import is_lazy
 from .._open_ledgers import UnrecordedNoiseError
@@ -441,6 +441,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         )
         with thrown_away(is_searched=True):
             calibration, candidates, score = model._plan(facts, len(y_held_out), delta)
+        if hidden := model._hidden_by_noise(None, **calibration.noise):  # as trials are not heard
+            warn_at_caller(hidden, UserWarning)
         with in_private(), thrown_away(is_searched=True), PlanBlock():
             for candidate in candidates:
                 _check_rows(clone(candidate.estimator), own_copy(X), own_copy(X_held_out))
@@ -623,7 +625,13 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             loss=PrivacyLoss(profiles=(profile,)),
         )
         scale = score.scale / n_held_out * (1.0 if score.scoring == "accuracy" else score.max_loss)
-        return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale})
+        hidden = list(filter(None, (candidate.budget.rehearsal.hidden_by_noise() for candidate in candidates)))
+        noise = {"hidden": f"{hidden[0]} It is so in {len(hidden)} of {len(candidates)} candidates." if hidden else ""}
+        return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale}, noise=noise)
+
+    def _hidden_by_noise(self, n_samples, hidden):
+        """Say what so many rows cannot show through the noise of a trial, as plans ask any private step."""
+        return hidden
 
     def __setattr__(self, name, value):
         """Write what audits show of a search into the winner as well, which may go on without it."""
@@ -795,10 +803,12 @@ def _targets_in(params, candidate):
 
 
 def _plain(estimator):
-    """Leave out steps that let rows pass, and what would have seen how many trials there were: caches, callbacks."""
+    """Leave out steps that let rows pass, and what would tell how many trials there were: caches, callbacks, prints."""
     for part in list(own_parts(_without_callbacks(estimator))):
         if type(part) is Pipeline:
             part.set_params(memory=None)
+        if (verbose := part.get_params(deep=False).get("verbose")) is not None:
+            part.set_params(verbose=type(verbose)(0))
     if type(estimator) is Pipeline:
         kept = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
         estimator.set_params(steps=kept)

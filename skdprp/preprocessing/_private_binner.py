@@ -19,6 +19,10 @@ from ._binner import one_hot, places_between
 
 _LEAST_SHARE = 4.0  # standard deviations of the noise of a count, of which a bin at quantiles has at least half
 _FEWEST = 5  # bins at quantiles between bounds, below which those of equal width are better: benchmarks/bench_bounds.py
+_CURE_OF_NOISE = (
+    "List categories and give bounds, and scale numbers: make_table_preprocessor(bounds, categories=..., "
+    'numbers="scaled").'
+)
 _TINY = np.finfo(np.float64).tiny  # where the cell of 0 ends
 
 
@@ -169,21 +173,19 @@ class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     def _fit(self, chunks):
         self._check_output()
         super()._fit(chunks)
-        if not in_plan():
-            self._warn_of_noise(self.histograms_.n_samples, self.scale_, self.threshold_)
+        # Plans say so before anything is spent.
+        hidden = self._hidden_by_noise(self.histograms_.n_samples, self.scale_, self.threshold_)
+        if hidden and not in_plan():
+            warn_at_caller(hidden, UserWarning)
         return self
 
-    def _warn_of_noise(self, n_samples, scale, threshold):
-        """Warn if the noise hides most; plans do so before anything is spent."""
-        if hidden := self._hidden_by_noise(n_samples, scale, threshold):
-            warn_at_caller(
-                f"{hidden} List categories and give bounds, and scale numbers: make_table_preprocessor(bounds, "
-                'categories=..., numbers="scaled").',
-                UserWarning,
-            )
-
     def _hidden_by_noise(self, n_samples, scale, threshold):
-        """Say what few rows cannot show through the noise, whatever they are: all that it follows from is public."""
+        """Say what few rows cannot show through the noise, and what to do: all that it follows from is public."""
+        hidden = self._few_rows_show(n_samples, scale, threshold)
+        return hidden and f"{hidden} {_CURE_OF_NOISE}"
+
+    def _few_rows_show(self, n_samples, scale, threshold):
+        """Say what few rows cannot show through the noise, whatever they are."""
         unbounded = [column for column in self._kinds if isinstance(column, Numbers) and column.cells.bounds is None]
         hidden = []
         if any(isinstance(column, Unlisted) for column in self._kinds) and threshold > n_samples / 2:

@@ -27,7 +27,7 @@ from sklearn.utils import get_tags
 
 from .._adjacency import Unit
 from .._calibration import state
-from .._errors import CURE_OF_LABELS, TELLS_NOBODY, without_values
+from .._errors import CURE_OF_LABELS, TELLS_NOBODY, warn_at_caller, without_values
 from .._labels import encode, of_one_type
 from .._lazy import is_lazy
 from .._persons import is_missing, persons_of
@@ -166,11 +166,16 @@ class Rehearsal:
     steps: tuple[PrivateStep, ...]
     has_groups: bool = False
 
+    def hidden_by_noise(self):
+        """Say what so many rows cannot show through the noise of the first step that hides most, or nothing."""
+        known = [step for step in self.steps if hasattr(step.estimator, "_hidden_by_noise")]
+        said = (step.estimator._hidden_by_noise(step.n_samples, **step.calibrate().noise) for step in known)
+        return next(filter(None, said), "")
+
     def warn_of_noise(self):
         """Warn of noise that hides most of the rows, as the fit will, with the parameters as they are."""
-        for step in self.steps:
-            if hasattr(step.estimator, "_warn_of_noise"):
-                step.estimator._warn_of_noise(step.n_samples, **step.calibrate().noise)
+        if hidden := self.hidden_by_noise():
+            warn_at_caller(hidden, UserWarning)
 
 
 def not_priced(step):
