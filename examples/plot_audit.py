@@ -12,7 +12,8 @@ outputs it learns how to tell the two apart, and on the other half it counts how
 # Here are four releases of one number. The number is 0, or 1 for the neighbour, and all four releases claim epsilon =
 # 1. The first is the Laplace mechanism of the library. The other three are wrong. ``half`` adds half of the noise, a
 # factor that is easily lost in a derivation. ``reused`` adds the same noise to two answers, each of which has the right
-# distribution by itself. ``textbook`` is the formula of a textbook, as one would write it in numpy.
+# distribution by itself. ``textbook`` is the formula of a textbook, as one would write it in numpy. Each release takes
+# a column of numbers and treats every row by itself, so that one call makes many trials (``rows_are_trials=True``).
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -23,29 +24,32 @@ mechanism = DPRandomProjection(projection="identity", noise="laplace", epsilon=1
 
 
 def library(x):
-    """Release the number by the library."""
-    return mechanism.transform([[x]])[0, 0]
+    """Release each number by the library."""
+    return mechanism.transform(x)
 
 
 def half(x):
     """Add half of the noise."""
-    return x + (library(0.0)) / 2
+    return x + library(np.zeros_like(x)) / 2
 
 
 def reused(x):
     """Answer two questions, of which only the first depends on the secret, with one noise."""
-    noise = library(0.0)
-    return np.array([x + noise, noise])
+    noise = library(np.zeros_like(x))
+    return np.hstack([x + noise, noise])
 
 
 def textbook(x):
-    """Add floating-point noise to a floating-point number."""
-    return x + rng.laplace(scale=1.0)
+    """Add floating-point noise to floating-point numbers."""
+    return x + rng.laplace(scale=1.0, size=x.shape)
 
 
 claim = PrivacyGuarantee(1.0, 0.0)
 releases = (library, half, reused, textbook)
-results = {release.__name__: audit_epsilon(release, 0.0, 1.0, n_trials=4000) for release in releases}
+results = {
+    release.__name__: audit_epsilon(release, [[0.0]], [[1.0]], n_trials=4000, rows_are_trials=True)
+    for release in releases
+}
 for name, result in results.items():
     print(f"{name:<10}epsilon is at least {result.epsilon:.2f}", "REFUTED" if result.exceeds(claim) else "")
 

@@ -322,11 +322,11 @@ def compare_models(options, name, title, models, styles, penalty, epsilons, loss
     """Fit private models to each problem, and draw, save and print how far they are from the same without noise.
 
     `penalty` gives C from the name of the problem and the number of rows, or "auto". Without ``--full``, every second
-    of `epsilons` is taken, and the hinge loss not on MNIST, where it tells each of ten classes from the rest.
+    of `epsilons` is taken, and the hinge loss not on digits, where it tells each of ten classes from the rest.
     """
     rows, data = [], linear_problems(options)
     if loss == "huber_hinge" and not options.full:
-        data.pop("MNIST", None)
+        data = {problem: parts for problem, parts in data.items() if len(np.unique(parts[2])) == 2}
     for problem, (X, X_test, y, y_test) in data.items():
         exact = cache(lambda C, loss, multi_class, X=X, y=y: _without_noise(C, loss, multi_class).fit(X, y))
         for method, model in models.items():
@@ -338,7 +338,8 @@ def compare_models(options, name, title, models, styles, penalty, epsilons, loss
                 deviations = {f"deviation of {key}": np.std([each[key] for each in measures]) for key in MEASURES}
                 rows.append({"data": problem, "method": method, "epsilon": epsilon, **means, **deviations})
     problems = list(dict.fromkeys(row["data"] for row in rows))
-    fig, axes = plt.subplots(3, len(problems), figsize=(1 + 4 * len(problems), 9), layout="constrained", squeeze=False)
+    size = (max(9, 1 + 4 * len(problems)), 9)  # the legend is as wide as two columns
+    fig, axes = plt.subplots(3, len(problems), figsize=size, layout="constrained", squeeze=False)
     for problem, column in zip(problems, axes.T, strict=True):
         _draw_problem(column, [row for row in rows if row["data"] == problem], styles)
         column[0].set_title(problem)

@@ -45,14 +45,14 @@ def ratio_in_the_limit(p, k, sigma):
 
 
 def variance(kind, rows, k, sigma):
-    """Variance of the estimated inner product, over the draws of the projection and the noise, by formula."""
+    """Variances of the estimated inner product, over the draws of the projection and the noise, by formula."""
     projection = make_projection(kind, rows.shape[1], k, np.random.RandomState(0))
     return inner_product_variance(*rows, projection=projection, noise_variance=sigma**2)
 
 
 def ratios(rows, k, kind="oporp"):
     """R of two rows, for each sigma."""
-    return np.array([variance("identity", rows, None, s) / variance(kind, rows, k, s) for s in sigmas])
+    return variance("identity", rows, None, sigmas) / variance(kind, rows, k, sigmas)
 
 
 def needed_epsilon(rows, k):
@@ -76,22 +76,25 @@ for p, rows in pairs.items():
         curves[p, k] = {"R of (23)": ratio_in_the_limit(p, k, sigmas), "OPORP": ratios(rows, k)}
 
 # %%
-# The check: squared deviations from the true inner product, averaged over releases by projections of their own.
-checks = []
+# The check: squared deviations from the true inner product, averaged over releases. Each is by a projection of its own;
+# the raw data have none, so that one call releases them many times.
 u = pairs[1000]
-for k in (10, 100):
-    for epsilon in (5.0, 50.0):
-        measured = {}
-        for name in ("raw", "OPORP"):
-            estimates = []
-            for draw in range(draws):
-                sketch = noisy_oporp(k, epsilon) if name == "OPORP" else noisy_projection(k, epsilon, "identity")
-                S = sketch.set_params(random_state=draw).fit_transform(u)
-                estimates.append(inner_products(S[:1], S[1:])[0, 0])
-            measured[name] = np.mean((np.array(estimates) - u[0] @ u[1]) ** 2)
-        sigma = gaussian_scale(epsilon, DELTA)
+
+
+def mean_square(releases):
+    """Mean squared deviation of the estimates from pairs of sketches."""
+    return np.mean([(inner_products(S[:1], S[1:])[0, 0] - u[0] @ u[1]) ** 2 for S in releases])
+
+
+checks = []
+for epsilon in (5.0, 50.0):
+    raw = noisy_projection(u.shape[1], epsilon, "identity").fit_transform(np.tile(u, (draws, 1)))
+    of_raw, sigma = mean_square(np.split(raw, draws)), gaussian_scale(epsilon, DELTA)
+    for k in (10, 100):
+        sketches = (noisy_oporp(k, epsilon).set_params(random_state=draw) for draw in range(draws))
         formula = variance("identity", u, None, sigma) / variance("oporp", u, k, sigma)
-        checks.append({"k": k, "epsilon": epsilon, "R": formula, "measured": measured["raw"] / measured["OPORP"]})
+        measured = of_raw / mean_square(sketch.fit_transform(u) for sketch in sketches)
+        checks.append({"k": k, "epsilon": epsilon, "R": formula, "measured": measured})
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 4.4), layout="constrained", sharey=True)
 for ax, (p, rows) in zip(axes, [*pairs.items(), (1000, 18 * pairs[1000])], strict=True):
@@ -125,5 +128,6 @@ for p, rows in pairs.items():
         limits = ", ".join(f"k = {int(s * p)}: {needed_epsilon(norm * rows, int(s * p)):.3g}" for s in SHARES)
         print(f"p = {p}, rows of norm {norm}: projecting pays up to epsilon, {limits}")
 print(f"sigma below 0.1 needs epsilon = {gaussian_epsilon(DELTA, scale=0.1):.1f}")
+print(f"measured by {draws} draws:")
 for row in checks:
     print("k = {k}, epsilon = {epsilon:g}: R by formula {R:.3g}, measured {measured:.3g}".format(**row))

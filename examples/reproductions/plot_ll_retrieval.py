@@ -17,7 +17,7 @@ data, without       none                        1597 small digits of scikit-lear
 k                   several                     64 and 256; 16 and 64 for the small digits
 repetitions t       the best of several         1, 2 and 4, each in its curve
 draws               10                          3; ``--full``: 10
-epsilon             up to some 20               0.5 to 50
+epsilon             up to some 20               0.5 to 50: 9 values, 5 for the small digits; ``--full``: 13
 curves              Raw-data, G, OPT, OPT-B,    also DP-RP-L, Analytic DP-RP-G, DP-SignRP, signs of DP-RP, and a
                     OPORP, SignOPORP            norm bound that is used exactly
 Figure 11           CIFAR in grey               left out: the data were not available
@@ -53,7 +53,7 @@ X = X.astype(np.float32) if options.full else X[:5000].astype(np.float32)
 n_queries, sizes = (500, (64, 256)) if options.data else (200, (16, 64))
 RIGHT, FEW, MANY, MIN_NORM = 50, 10, 100, 2.5
 draws = 10 if options.full else 3
-epsilons = np.geomspace(0.5, 50, 13 if options.full else 9)
+epsilons = np.geomspace(0.5, 50, 13 if options.full else 9 if options.data else 5)
 is_right = right_rows(X, n_queries, RIGHT)
 
 

@@ -22,7 +22,7 @@ noise               product, Gaussian (H-F      the same; and both noises at the
                     AMP), analytic Gaussian
                     (H-F)
 classes             not said                    one against the rest; one softmax for exact calibrations, but for the
-                                                hinge, which is there on MNIST under ``--full`` only
+                                                hinge, which is there on digits under ``--full`` only
 distance            absolute                    the same as printed; in the figure relative to the weights without noise
                                                 at the same penalty, which a strong penalty makes small by itself
 ==================  ==========================  ===================================================================

@@ -23,7 +23,7 @@ noise               product, classic and        the same, and product noise with
                     analytic Gaussian,          the paper's radius at the guarantee that it claims
                     multivariate Laplace
 classes             not said                    one softmax for more than two; one against the rest for the hinge, which
-                                                is there on MNIST under ``--full`` only
+                                                is there on digits under ``--full`` only
 distance            absolute                    the same as printed; in the figure relative to the weights without noise
 ==================  ==========================  ===================================================================
 

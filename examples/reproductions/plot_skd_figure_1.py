@@ -51,18 +51,22 @@ for k in ks:
     n = 1000 * k
     X, targets, triangle, triangle_targets, residual = draw_regressions(n, N_FEATURES, (1.0, 10.0))
     singular = np.linalg.svd(triangle, compute_uv=False)
+    settings = {}  # n' and sigma of each curve
+    for name, rule in SKETCHED_RULES.items():
+        size = {"n_components": rule(n, k, 1000), "max_abs": 1.0}
+        scale = published_information_scale(EPSILON, residual=residual, **size)
+        settings[f"{name}, exact"] = size["n_components"], information_scale(EPSILON, **size)
+        settings[f"{name}, published"] = size["n_components"], scale
+    sizes, scales = zip(*settings.values(), strict=True)
     for (r, y), target in zip(targets.items(), triangle_targets.values(), strict=True):
         row = {"n": n, "r(y)": r, "additive": measured(X, y, triangle, target, mechanism="additive")}
-        for name, rule in SKETCHED_RULES.items():
-            size = {"n_components": rule(n, k, 1000)}
-            scales = {
-                "exact": information_scale(EPSILON, max_abs=1.0, **size),
-                "published": published_information_scale(EPSILON, residual=residual, max_abs=1.0, **size),
-            }
-            for calibration, scale in scales.items():
-                row[f"{name}, {calibration}"] = 1 + projection_expected_error(triangle, target, scale=scale, **size)
-            if r == 1:
-                row[f"{name}, exact, measured"] = measured(X, y, triangle, target, mechanism="projection", **size)
+        errors = 1 + projection_expected_error(triangle, target, n_components=sizes, scale=scales)
+        row |= dict(zip(settings, errors, strict=True))
+        for name, rule in SKETCHED_RULES.items() if r == 1 else ():
+            size = rule(n, k, 1000)
+            row[f"{name}, exact, measured"] = measured(
+                X, y, triangle, target, mechanism="projection", n_components=size
+            )
         # Theorem 1, at a failure so likely that its own free parameter counts for nothing.
         noise = {"scale": information_scale(EPSILON), "largest_singular": singular[0], "failure": 1.0}
         kappa = singular[0] / singular[-1]

@@ -47,19 +47,20 @@ def additive_error(r, epsilon):
     return np.mean([relative_error(triangle, triangle_targets[r], model.coef_) for model in models])
 
 
+curves, sizes, scales = [], [], []  # a scale for each curve and epsilon
+for name, rule in SKETCHED_RULES.items():
+    size = {"n_components": rule(N, N / 1000, 1000), "max_abs": 1.0}
+    scales.append([information_scale(epsilon, **size) for epsilon in epsilons])
+    scales.append([published_information_scale(epsilon, residual=residual, **size) for epsilon in epsilons])
+    curves += [f"{name}, exact", f"{name}, published"]
+    sizes += 2 * [size["n_components"]]
+
 rows = []
 for r, target in triangle_targets.items():
-    for epsilon in epsilons:
+    errors = 1 + projection_expected_error(triangle, target, n_components=np.array(sizes)[:, None], scale=scales)
+    for epsilon, column in zip(epsilons, errors.T, strict=True):
         row = {"r(y)": r, "epsilon": epsilon, "additive": additive_error(r, epsilon)}
-        for name, rule in SKETCHED_RULES.items():
-            size = {"n_components": rule(N, N / 1000, 1000)}
-            scales = {
-                "exact": information_scale(epsilon, max_abs=1.0, **size),
-                "published": published_information_scale(epsilon, residual=residual, max_abs=1.0, **size),
-            }
-            for calibration, scale in scales.items():
-                row[f"{name}, {calibration}"] = 1 + projection_expected_error(triangle, target, scale=scale, **size)
-        rows.append(row)
+        rows.append(row | dict(zip(curves, column, strict=True)))
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 for ax, r in zip(axes, targets, strict=True):

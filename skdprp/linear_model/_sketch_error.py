@@ -72,14 +72,15 @@ def projection_expected_error(X, y, *, n_components, scale):
         Rows, of full column rank.
     y : ndarray of shape (n_samples,)
         Targets.
-    n_components : int
+    n_components : int or array-like of int
         Number n' of rows of S, at least d + 2.
-    scale : float
-        Standard deviation sigma of the noise.
+    scale : float or array-like
+        Standard deviation sigma of the noise. Of several sizes or scales, each by each as numpy broadcasts, the errors
+        take hardly longer than one.
 
     Returns
     -------
-    float
+    float or ndarray
         ``E|X w - y|^2 / min_v |X v - y|^2 - 1`` for the least-squares solution w on ``(S X + noise, S y)``.
 
     Raises
@@ -92,7 +93,10 @@ def projection_expected_error(X, y, *, n_components, scale):
     Ours. The rows of the sketch are independent normal vectors: a regression of S y on normal regressors of covariance
     ``G = X'X + sigma^2 I``, whose coefficients are those of ridge regression, v, and whose residual variance is
     ``tau^2 = y'y - y'X v``. Given the regressors Z, w has mean v and covariance ``tau^2 (Z'Z)^-1``, and
-    ``E (Z'Z)^-1 = G^-1 / (n' - d - 1)``. So ``E|X w - y|^2 = |X v - y|^2 + tau^2 tr(X'X G^-1) / (n' - d - 1)``.
+    ``E (Z'Z)^-1 = G^-1 / (n' - d - 1)``. So ``E|X w - y|^2 = |X v - y|^2 + tau^2 tr(X'X G^-1) / (n' - d - 1)``. Let s_i
+    be the singular values of X, p_i the parts of y along its left singular vectors, e the rest of y and
+    ``b_i = sigma^2 / (s_i^2 + sigma^2)``. Then ``|X v - y|^2 = |e|^2 + sum p_i^2 b_i^2``,
+    ``tau^2 = |e|^2 + sum p_i^2 b_i``, and the trace is ``sum 1 - b_i``.
 
     Examples
     --------
@@ -105,12 +109,17 @@ def projection_expected_error(X, y, *, n_components, scale):
     0.1
     """
     n_features = X.shape[1]
-    _check_n_components(n_components, n_features)
-    gram = X.T @ X
-    regularised = gram + scale**2 * np.eye(n_features)
-    ridge = np.linalg.solve(regularised, X.T @ y)
-    variance = (y @ y - y @ X @ ridge) * np.trace(np.linalg.solve(regularised, gram)) / (n_components - n_features - 1)
-    return float((np.sum((X @ ridge - y) ** 2) + variance) / _least_squares(X, y) - 1)
+    _check_n_components(np.min(n_components), n_features)
+    U, singular, _ = np.linalg.svd(X, full_matrices=False)
+    parts = U.T @ y
+    least, squares = np.sum((y - U @ parts) ** 2), parts**2
+    variance = np.asarray(scale, dtype=float)[..., None] ** 2
+    shrinkage = variance / (singular**2 + variance)
+    ridge = least + shrinkage**2 @ squares
+    residual_variance = least + shrinkage @ squares
+    trace = np.sum(1 - shrinkage, axis=-1)
+    error = (ridge + residual_variance * trace / (np.asarray(n_components) - n_features - 1)) / least - 1
+    return error if np.ndim(error) else float(error)
 
 
 def _least_squares(X, y):

@@ -465,12 +465,12 @@ def inner_product_variance(u, v, *, projection, noise_variance):
         The rows themselves, and not their sketches.
     projection : Projection
         ``projection_`` of the sketch; only its kind and shape matter.
-    noise_variance : float
+    noise_variance : float or ndarray
         Variance sigma^2 of the noise of one component: ``scale_**2`` of Gaussian, ``2 * scale_**2`` of Laplace noise.
 
     Returns
     -------
-    float
+    float or ndarray
         ``sigma^2 (|u|^2 + |v|^2) + k sigma^4 + f (|u|^2 |v|^2 + <u, v>^2 + (m - 3) sum_i u_i^2 v_i^2)`` with m the
         fourth moment of the entries of W and f its `variance_factor`, 1 / k for dense projections.
 
