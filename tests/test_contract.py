@@ -55,6 +55,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"
 
 # At a delta or an epsilon that no 200 fits refute, whatever is released.
 IS_AUDITED = {"audit_options": {"n_trials": 8}}
+# Or by the same audit of the same sums, those of DPHistograms and DPMoments, from which all else follows.
+AS_HISTOGRAMS = AS_MOMENTS = IS_AUDITED
 FAR = {"max_change": 100.0}  # beyond which individual DP leaves signs as they are
 OURS = [
     DPRandomProjection(4, delta=0.05),
@@ -107,11 +109,11 @@ OURS = [
     (MIDPRegressor(calibration="published"), IS_AUDITED),
     DPHistograms(bounds=(-1, 1), n_cells=8),
     DPHistograms(bounds=(-1, 1), n_cells=8, categories={0: [0, 1]}, adjacency="add_remove"),
-    DPBinner(3, bounds=(-1, 1), n_cells=8),
+    (DPBinner(3, bounds=(-1, 1), n_cells=8), AS_HISTOGRAMS),
     DPBinner(3, bounds=(-1, 1), n_cells=8, encode="ordinal", categories={0: [0, 1]}),
-    DPScaler(bounds=(-1, 1), n_cells=8),
+    (DPScaler(bounds=(-1, 1), n_cells=8), AS_HISTOGRAMS),
     DPMoments(),
-    DPPCA(),
+    (DPPCA(), AS_MOMENTS),
     DPRidge(target_bounds=(-1, 1)),
     DPRidge(target_bounds=(-1, 1), mechanism="moments", adjacency="add_remove"),
     DPRidge(target_bounds=(-1, 1), mechanism="projection", n_components=100),
@@ -844,7 +846,7 @@ BROKEN = [
 ]
 
 
-# What differs from Counts is their noise alone: the forms of rows that Counts take alike, they do, too.
+# What differs from Counts is their noise alone, or what they predict: forms that Counts take alike, they do, too.
 OF_OTHER_NOISE = (
     AnyEpsilon,
     EntersNothing,
@@ -852,6 +854,7 @@ OF_OTHER_NOISE = (
     GeneratorOfTheModule,
     GeneratorOfTheThread,
     GlobalGenerator,
+    PredictsWithNoise,
     SeededByRandomState,
 )
 
