@@ -1009,11 +1009,10 @@ def test_no_file_holds_what_is_frozen_and_was_given_no_column(place, tmp_path):
 
 
 def random_step(rng, rows, depth=0):
-    known = {"delta": 1e-6, "n_cells": 64}
     steps = [
         *(StandardScaler(), PCA(2), PublicScaler((-1, 1)), PublicBinner((-1, 1), n_bins=3, sparse_output=False)),
-        *(DPScaler(**known), DPBinner(3, **known, sparse_output=False), DPPCA(2, delta=1e-6), Normalizer()),
-        *(MinMaxScaler(), VarianceThreshold(), FunctionTransformer(), FrozenEstimator(DPScaler(**known).fit(rows))),
+        *(DPScaler(delta=1e-6), DPBinner(3, delta=1e-6, sparse_output=False), DPPCA(2, delta=1e-6), Normalizer()),
+        *(MinMaxScaler(), VarianceThreshold(), FunctionTransformer(), FrozenEstimator(DPScaler(delta=1e-6).fit(rows))),
     ]
     kind = rng.random() if depth < 2 else 0.0
     if kind < 0.6:
