@@ -206,7 +206,7 @@ class PrivacyLoss:
 
     def _largest_of(self):
         """Losses of disjoint parts, of which this one is the largest and nothing else; none of another one."""
-        is_largest = [profile.function for profile in self.profiles] == [largest_profile]
+        is_largest = len(self.profiles) == 1 and self.profiles[0].function == largest_profile
         if not is_largest or self != PrivacyLoss(profiles=self.profiles):
             return ()
         return dict(self.profiles[0].parameters)["losses"]

@@ -1,6 +1,7 @@
 """Attacks on private histograms and scalers, on bins and ranges learned from them, and on what follows these."""
 
 import contextlib
+import decimal
 import pickle
 import warnings
 from collections import Counter
@@ -67,16 +68,21 @@ def test_a_column_of_texts_may_be_empty(name_of_one_row, dtype):
 
 @pytest.mark.parametrize("size", [2, 3, 1000, 65_536])
 def test_all_sums_are_those_of_whole_numbers(size):
-    """For counts that add up to 2^36 - 1 rows, against a product of two integers of millions of bits."""
-    n_rows = 2**36 - 1
+    """For counts that add up to 2^36 - 1 rows, against an exact product of two integers of a million digits."""
+    n_rows, exactly = 2**36 - 1, decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX)
+    width = len(str(2**12 * n_rows))  # digits of the largest sum, so that no sum carries into the next
+
+    def joined(numbers):
+        return decimal.Decimal("".join(f"{number:0{width}d}" for number in numbers[::-1].astype(int).tolist()))
+
     piled, block = np.zeros((2, size), dtype=np.int64)
     piled[0], block[-4096:] = n_rows, n_rows // min(size, 4096)
     spread = np.random.default_rng(0).multinomial(n_rows, np.random.default_rng(1).dirichlet(np.full(size, 0.01)))
-    kernel = int.from_bytes(coefficients(size).astype("<u8").tobytes(), "little")
+    kernel = joined(coefficients(size))
     for counts in (piled, block, spread, np.full(size, n_rows // size)):
-        product_of_both = kernel * int.from_bytes(counts.astype("<u8").tobytes(), "little")
-        exact = np.frombuffer(product_of_both.to_bytes(16 * size + 8, "little")[: 8 * size], "<u8")
-        assert ((half_sums(counts) * 4096).astype(np.uint64) == exact).all()
+        digits = str(exactly.multiply(kernel, joined(counts))).zfill(width * size)[-width * size :]
+        exact = [int(digits[end - width : end]) for end in range(len(digits), 0, -width)]
+        assert (half_sums(counts) * 4096).astype(np.uint64).tolist() == exact
 
 
 def exact_delta(epsilon, releases, alone, alone_there):

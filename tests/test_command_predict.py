@@ -1,10 +1,13 @@
 """Predictions of a file: those of the model that was saved, and one clear line for what cannot be used."""
 
+from contextlib import redirect_stdout
+from io import StringIO
+
 import numpy as np
 import pandas as pd
 import pytest
 from command import BOUNDS, FIT, SPARSE_FIT
-from sklearn.datasets import load_iris
+from sklearn.datasets import dump_svmlight_file, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from test_command_output import full_disk
@@ -101,6 +104,35 @@ def test_columns_have_the_types_of_the_fit(folder, target):
     assert pd.read_csv("skdprp_predictions.csv")["prediction"].nunique() == 1
 
 
+@pytest.fixture(scope="module")
+def bad_input(tmp_path_factory):
+    """A folder of a model of the command, of models that it cannot use, and of tables that no model takes."""
+    folder = tmp_path_factory.mktemp("bad")
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()):
+        patch.chdir(folder)
+        y = np.arange(200) % 2
+        X = np.random.default_rng(0).normal(size=(200, 4)) + 4 * y[:, None]
+        dump_svmlight_file(X, y, "points.svm", zero_based=False)
+        table = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.where(y, "yes", "no"))
+        table[["a", "b", "kind", "c", "d"]].to_csv("points.csv", index=False)
+        files = {
+            "few": "a,b,c\n1,2,3",
+            "text": "a,b,c,d\n1,secret,3,4",
+            "infinite": "a,b,c,d\n1,2,inf,4",
+            "none": "a,b,c,d",
+            "numbers": "1.5,2.5,3.5,4.5\n1,2,3,4",
+            "old": "older",
+        }
+        for name, text in files.items():
+            (folder / f"{name}.csv").write_text(text)
+        save_model(
+            "other.npz", make_pipeline(Normalizer(), AMPClassifier(classes=[0, 1, 2])).fit(*load_iris(return_X_y=True))
+        )
+        main([*SPARSE_FIT, "--output", "sparse.npz"])
+        main([*FIT, *BOUNDS, "--epsilon", "20"])
+    return folder
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -122,28 +154,14 @@ def test_columns_have_the_types_of_the_fit(folder, target):
         (["predict", "sparse.npz", "points.csv"], "sparse.npz: this model does not take a table of named columns"),
     ],
 )
-def test_bad_input_to_predict_is_one_line_and_writes_nothing(fitted, capsys, arguments, message):
-    files = {
-        "few": "a,b,c\n1,2,3",
-        "text": "a,b,c,d\n1,secret,3,4",
-        "infinite": "a,b,c,d\n1,2,inf,4",
-        "none": "a,b,c,d",
-        "numbers": "1.5,2.5,3.5,4.5\n1,2,3,4",
-        "old": "older",
-    }
-    for name, text in files.items():
-        (fitted / f"{name}.csv").write_text(text)
-    save_model(
-        "other.npz", make_pipeline(Normalizer(), AMPClassifier(classes=[0, 1, 2])).fit(*load_iris(return_X_y=True))
-    )
-    main([*SPARSE_FIT, "--output", "sparse.npz"])
-    capsys.readouterr()
-    before = {path: path.read_bytes() for path in fitted.iterdir()}
+def test_bad_input_to_predict_is_one_line_and_writes_nothing(bad_input, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(bad_input)
+    before = {path: path.read_bytes() for path in bad_input.iterdir()}
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error and "secret" not in error
-    assert {path: path.read_bytes() for path in fitted.iterdir()} == before
+    assert {path: path.read_bytes() for path in bad_input.iterdir()} == before
 
 
 def test_a_full_disk_is_one_line_and_older_predictions_stay(fitted, capsys):

@@ -214,12 +214,12 @@ class PrivacyUtilityDisplay:
         The total of two private steps:
 
         >>> from sklearn.pipeline import make_pipeline
-        >>> from skdprp import DPBinner, DPSGDClassifier
-        >>> steps = make_pipeline(DPBinner(4), DPSGDClassifier(max_norm=8.0, classes=range(10)))
+        >>> from skdprp import DPPCA, DPSGDClassifier
+        >>> steps = make_pipeline(DPPCA(8), DPSGDClassifier(batch_size=None, classes=range(10)))
         >>> options = {"epsilons": [1.0, 100.0], "cv": 2, "n_repeats": 1, "delta": 1e-6}
         >>> display = PrivacyUtilityDisplay.from_estimator(steps, X, y, **options)
         >>> display.label, display.hides, display.is_total
-        ('DPBinner, DPSGDClassifier', 'one row replaced', True)
+        ('DPPCA, DPSGDClassifier', 'one row replaced', True)
         """
         if not hasattr(estimator, "fit"):
             raise TypeError("One estimator at a call: draw the next by plot(ax=first.ax_), where first was plotted.")
