@@ -50,8 +50,8 @@ from skdprp.mechanisms import add_laplace
 from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile, product_perturbation_profile
 from skdprp.testing import reproducible_noise
 
-CONFIDENCE = 1 - 1e-4
-N_FITS = 800
+CONFIDENCE = 0.999  # of seeded noise
+N_FITS = 600
 SHARED = {"loss": "huber_hinge", "C": 1e-4, "fit_intercept": False, "epsilon": 1.0, "delta": 1e-3}
 OVR = [
     AMPClassifier(**SHARED, noise="gaussian"),
@@ -185,10 +185,10 @@ def test_an_unpenalised_intercept_is_caught(monkeypatch):
     def _intercept(fit):
         return fit.intercept_[0]
 
-    assert attack(model, data, _intercept, n_fits=400).epsilon <= 1.0
+    assert attack(model, data, _intercept, n_fits=300).epsilon <= 1.0
     monkeypatch.setattr(_erm, "PerturbedRisk", UnpenalisedIntercept)
     monkeypatch.setattr(_erm.Problem, "largest_weights", lambda *penalty: 1e6)  # which would refuse such an intercept
-    assert attack(model, data, _intercept, n_fits=400).epsilon > 1.0
+    assert attack(model, data, _intercept, n_fits=300).epsilon > 1.0
 
 
 @pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
@@ -203,11 +203,11 @@ def test_published_product_noise_is_caught():
     def _closer(fit):
         return np.linalg.norm(fit.coef_[0] - centres[1]) - np.linalg.norm(fit.coef_[0] - centres[0])
 
-    fitted, found = clone(model).fit(*data[0]), attack(model, data, _closer, n_fits=400)
+    fitted, found = clone(model).fit(*data[0]), attack(model, data, _closer, n_fits=300)
     assert fitted.guarantee_.delta == pytest.approx(0.73, abs=0.01)
     assert found.exceeds(fitted.claimed_) and not found.exceeds(fitted.guarantee_)
     exact = model.set_params(calibration="exact")
-    assert attack(exact, data, _closer, n_fits=200).epsilon <= 1.0
+    assert attack(exact, data, _closer, n_fits=150).epsilon <= 1.0
 
 
 # Shared noise
@@ -399,6 +399,8 @@ def _minimisers(rows, penalty, b):
         for _ in range(40):
             after = _value(weights - length * step, rows, penalty, b)
             is_higher = after > before - 1e-4 * length[:, 0] * slope + 1e-12 * np.abs(before)
+            if not is_higher.any():
+                break
             length[is_higher] /= 2
         weights = weights - length * step
     raise AssertionError("no minimum was found")
@@ -681,14 +683,14 @@ def _count_below(y, n_fits):
 
 
 @pytest.mark.parametrize("n_steps", [1, _ALL_STEPS])
-def test_weights_of_a_solver_that_may_fail_tell_no_more_than_is_stated(n_steps, monkeypatch):
+def test_weights_of_a_solver_that_may_fail_tell_no_more_than_is_stated(n_steps, seeded, monkeypatch):
     """Where a solver ends in one step depends on the rows, and so would the weights that can be released at all."""
     monkeypatch.setattr(_erm, "_MOST_STEPS", n_steps)
-    n_fits = 400  # where .45 and none are below, few enough are less than once in 10^10 runs: of 300, in a thousand
+    n_fits = 160  # of which .45 and none are below; noise is seeded
     low, high = sorted(_count_below(y, n_fits) for y in (1, -1))
-    # Clopper and Pearson, each side wrong once in 10^10.
-    most = beta.ppf(1 - 1e-10, low + 1, n_fits - low)
-    least = beta.ppf(1e-10, high, n_fits - high + 1) if high else 0.0
+    # Clopper and Pearson, each side wrong once in 10^4.
+    most = beta.ppf(1 - 1e-4, low + 1, n_fits - low)
+    least = beta.ppf(1e-4, high, n_fits - high + 1) if high else 0.0
     assert (least <= np.exp(1.0) * most + 1e-6) == (n_steps == _ALL_STEPS)
 
 

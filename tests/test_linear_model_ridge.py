@@ -286,7 +286,8 @@ def test_an_audit_of_moments_finds_a_quarter_of_the_noise_and_refutes_nothing(no
 def test_an_audit_of_a_descent_finds_a_quarter_of_the_noise_and_refutes_nothing(noise_of, monkeypatch, adjacency):
     """On the worst neighbours that are known, and a descent of 10 steps: the contract audits one of 200.
 
-    With an intercept no row of a table is blank, and one is left out instead.
+    With an intercept no row of a table is blank, and one is left out instead. Of seeded noise, whose outcome is always
+    this one: a confidence of .999 needs a third of the fits of one of 1 - 1e-10.
     """
     monkeypatch.setattr(_descent, "N_STEPS", 10)
     X, y = np.zeros((20, 1)), np.full(20, 30.0)
@@ -299,9 +300,10 @@ def test_an_audit_of_a_descent_finds_a_quarter_of_the_noise_and_refutes_nothing(
     noise_of(1e-9)  # the line from one to the other, on which the attack looks
     ends = [np.append(fit.coef_, fit.intercept_) for fit in (clone(model).fit(*a), clone(model).fit(*b))]
     line = {"line": lambda weights: weights @ (ends[1] - ends[0])}
-    audit = partial(audit_epsilon, model, a, b, n_trials=190, confidence=1 - 1e-10, distinguishers=line)
+    audit = partial(audit_epsilon, model, a, b, n_trials=84, confidence=0.999, distinguishers=line)
     noise_of(1.0)
-    assert not audit().exceeds(guarantee)
+    with reproducible_noise(0):
+        assert not audit().exceeds(guarantee)
     noise_of(0.25)
     with reproducible_noise(0):
         assert audit().exceeds(guarantee)
@@ -315,7 +317,7 @@ def test_an_audit_of_a_descent_on_very_few_rows_refutes_nothing(monkeypatch):
     model = DPRidge(**options, mechanism="descent", adjacency="add_remove")
     size = {"size": lambda weights: np.abs(weights[:, 0])}
     with reproducible_noise(0):
-        result = audit_epsilon(model, (X, y), (X[:1], y[:1]), n_trials=1000, confidence=1 - 1e-9, distinguishers=size)
+        result = audit_epsilon(model, (X, y), (X[:1], y[:1]), n_trials=360, confidence=0.999, distinguishers=size)
         assert not result.exceeds(model.fit(X, y).guarantee_)
 
 
