@@ -253,7 +253,7 @@ def _add(values, scale, kind):
 
 
 def add_gaussian(values, scale):
-    """Release a contiguous float64 array with Gaussian noise of standard deviation `scale`, in place.
+    """Release a float64 array with Gaussian noise of standard deviation `scale`, in place; refuse one not contiguous.
 
     The release lies on a public grid of about scale / 1024; its privacy is that of the real-valued mechanism, up to a
     loss of 2 * SAMPLING_LOSS for each value that differs between neighbours.

@@ -34,7 +34,7 @@ def exact_slopes(problem, scores, y):
 def exact_gradient_norm(problem, X, codes, weights, penalty, perturbation, offset=0.0):
     """Norm of the gradient at given weights: scores as fractions, the rest to forty digits."""
     columns = weights.T if problem.multinomial else weights
-    rows = np.column_stack([X, np.full(len(X), problem.intercept)]) if problem.intercept else X
+    rows = np.column_stack([X, np.full(len(X), problem.constant)]) if problem.constant else X
     with mpmath.workdps(40):
         gradient = [[mpmath.mpf(float(penalty)) * w for w in column] for column in columns]
         for row, y in zip(rows.tolist(), codes, strict=True):
@@ -187,7 +187,7 @@ def test_the_solver_reaches_its_tolerance(loss):
         norm = np.linalg.norm(X, axis=1).max()
         perturbation = rng.normal(size=d + 1) * rng.choice([0, 1, 10]) * norm
         penalty = 10 ** rng.uniform(-2, 2) * norm**2
-        risk = PerturbedRisk(X, y, loss, penalty=penalty, intercept=0.3 * norm, perturbation=perturbation)
+        risk = PerturbedRisk(X, y, loss, penalty=penalty, constant=0.3 * norm, perturbation=perturbation)
         weights = minimise(risk, 1e-10 * n * norm)
         assert np.linalg.norm(risk.gradient(weights, risk.scores(weights))) <= 1e-10 * n * norm
 
@@ -219,7 +219,7 @@ def test_sums_over_many_blocks_are_those_over_one(make, outputs, monkeypatch):
     """Also where the last block has fewer rows."""
     rng = np.random.default_rng(0)
     X, change = make(rng.normal(size=(50, 4)) * (rng.random((50, 4)) < 0.5)), rng.normal(size=(50, *outputs))
-    known = {"penalty": 1.0, "intercept": 0.3, "perturbation": np.zeros((5, *outputs))}
+    known = {"penalty": 1.0, "constant": 0.3, "perturbation": np.zeros((5, *outputs))}
     whole = PerturbedRisk(X, None, None, **known)._pull_back(change)
     monkeypatch.setattr(_erm, "LARGEST_BLOCK", 7)
     np.testing.assert_allclose(PerturbedRisk(X, None, None, **known)._pull_back(change), whole, rtol=1e-13, atol=1e-14)
@@ -233,7 +233,7 @@ def test_the_hessian_as_a_matrix_multiplies_as_the_hessian_does(make, intercept,
     X, n_weights = make(rng.normal(size=(50, 4))), 4 + (intercept > 0)
     y, loss = (rng.integers(3, size=50), SoftmaxLoss(3)) if multinomial else (rng.choice([-1, 1], 50), LogisticLoss())
     weights = rng.normal(size=(n_weights, 3) if multinomial else n_weights)
-    risk = PerturbedRisk(X, y, loss, penalty=0.0, intercept=intercept, perturbation=np.zeros_like(weights))
+    risk = PerturbedRisk(X, y, loss, penalty=0.0, constant=intercept, perturbation=np.zeros_like(weights))
     scores, step = risk.scores(weights), rng.normal(size=weights.shape)
     monkeypatch.setattr(_erm, "_SMALL_COPY", 30)  # of seven rows, and of one in the end
     product = risk.hessian_matrix(scores) @ step.ravel()

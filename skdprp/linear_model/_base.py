@@ -263,7 +263,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     def _calibration_of(self, shape, dtype, n_targets, *unit):
         """What `fit` would fix for rows of a shape and a type, and so many classes: nothing is spent.
 
-        `n_targets` is the number of classes here.
+        `n_targets` is the number of classes here; reports and searches call other models by that name, too.
         Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
         """
         if self.threshold != 0.5 and (n_targets != 2 or getattr(self, "loss", "") == "huber_hinge"):
@@ -272,7 +272,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 "probable one is predicted; weigh the columns of predict_proba to predict rare ones more often."
             )
         problem = self._problem(shape, dtype, n_targets, *unit)
-        # Far below 1 / n, at which publishing one row in n as it is would do.
+        # Far below 1 / n: to publish one of n rows as it is would be (0, 1 / n)-DP.
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         try:
             calibration = self._calibrate(problem, delta)
@@ -496,7 +496,7 @@ class PrivateLinearClassifier(PrivateClassifier):
             loss,
             multinomial=multinomial,
             max_norm=self.max_norm,
-            intercept=constant_feature(self.fit_intercept, self.max_norm),
+            constant=constant_feature(self.fit_intercept, self.max_norm),
             tol=self.tol,
         )
 
@@ -508,7 +508,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
 
     def _clipped(self, X, codes, class_weights):
-        """Return the rows clipped, without which no sensitivity is finite, and their weights; X stays as it is."""
+        """Return the rows clipped, without which no sensitivity is finite, and weights; never write to X."""
         if codes is None:  # X are `StreamedRows`, which have codes and weights of their own
             return X.clipped(self.max_norm), None
         return clip_rows(X, self.max_norm, copy=False), None if class_weights is None else class_weights[codes]

@@ -17,6 +17,7 @@ from sklearn.utils import gen_batches
 from .._errors import silent
 from .._sums import CompensatedSum
 from ..losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss, WeightedLoss
+from ..mechanisms.objective_perturbation import hessian_log_det
 from ._passes import LARGEST_BLOCK
 
 BINARY_LOSSES = {"log_loss": LogisticLoss, "capped_log_loss": CappedLogisticLoss, "huber_hinge": HuberHingeLoss}
@@ -38,7 +39,7 @@ class SolverError(RuntimeError):
 class Problem:
     """What is public of a classification problem.
 
-    `intercept` is the constant feature of every row, 0 for none; `tol` the largest gradient norm of a minimiser, in
+    `constant` is the constant feature of every row, 0 for none; `tol` the largest gradient norm of a minimiser, in
     units of ``n_samples * max_norm``. A multinomial problem has one loss for all classes, instead of one for each.
     `largest_offset` bounds a number that is added to all scores of a binary problem.
     """
@@ -49,7 +50,7 @@ class Problem:
     loss: str
     multinomial: bool
     max_norm: float
-    intercept: float
+    constant: float
     tol: float
     largest_offset: float = 0.0
 
@@ -61,7 +62,7 @@ class Problem:
     @property
     def row_norm(self):
         """Largest norm of a row with its constant feature: the `max_norm` that mechanisms are given."""
-        return float(np.hypot(self.max_norm, self.intercept))
+        return float(np.hypot(self.max_norm, self.constant))
 
     @property
     def lipschitz(self):
@@ -76,7 +77,7 @@ class Problem:
     @property
     def weights_shape(self):
         """Shape of all weights: one column for each class if multinomial, otherwise one row for each problem."""
-        n_columns = self.n_features + bool(self.intercept)
+        n_columns = self.n_features + bool(self.constant)
         return (n_columns, self.n_classes) if self.multinomial else (self.n_outputs, n_columns)
 
     @property
@@ -93,6 +94,10 @@ class Problem:
     def n_numbers(self):
         """How many numbers a fit holds at most, besides the rows and a few for each."""
         return self.multinomial * 8 * self.n_samples * self.n_classes + 12 * self.n_all_weights
+
+    def log_det(self, penalty):
+        """Most that one row may change in the log-determinant of the second derivative: no noise hides that."""
+        return hessian_log_det(self.row_loss, max_norm=self.row_norm, penalty=penalty)
 
     @property
     def target_gradient(self):
@@ -160,9 +165,9 @@ class Problem:
     def coefficients(self, weights):
         """Split weights into those of columns and intercepts, as scikit-learn lays out `coef_` and `intercept_`."""
         weights = weights.T if self.multinomial else weights
-        if not self.intercept:
+        if not self.constant:
             return weights.copy(), np.zeros(len(weights))
-        return weights[:, :-1].copy(), self.intercept * weights[:, -1]
+        return weights[:, :-1].copy(), self.constant * weights[:, -1]
 
 
 def constant_feature(fit_intercept, max_norm):
@@ -209,7 +214,7 @@ def _risk_of_rows(X, codes, row_weights, k, problem, *, penalty, perturbation, o
     targets = codes if k is None else np.where(codes == k, 1.0, -1.0)
     loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
     return PerturbedRisk(
-        X, targets, loss, penalty=penalty, intercept=problem.intercept, perturbation=perturbation, offset=offset
+        X, targets, loss, penalty=penalty, constant=problem.constant, perturbation=perturbation, offset=offset
     )
 
 
@@ -235,9 +240,9 @@ class PerturbedRisk:
 
     forcing = _FORCING
 
-    def __init__(self, X, y, loss, *, penalty, intercept, perturbation, offset=0.0):
+    def __init__(self, X, y, loss, *, penalty, constant, perturbation, offset=0.0):
         self.X, self.y, self.loss, self.offset = X, y, loss, offset
-        self.penalty, self.intercept, self.perturbation = penalty, intercept, perturbation
+        self.penalty, self.constant, self.perturbation = penalty, constant, perturbation
         # The transpose of CSR is CSC, whose products with many columns are slower than those of CSR.
         is_slow = sp.issparse(X) and perturbation.ndim > 1
         cuts = list(gen_batches(X.shape[0], LARGEST_BLOCK))
@@ -257,9 +262,9 @@ class PerturbedRisk:
 
         Those of a class lie side by side in memory: sums over few classes are several times as fast.
         """
-        if not self.intercept:
+        if not self.constant:
             return (weights.T @ self.X.T).T
-        return (weights[:-1].T @ self.X.T).T + self.intercept * weights[-1]
+        return (weights[:-1].T @ self.X.T).T + self.constant * weights[-1]
 
     def _transposed(self, rows):
         """Transpose of some rows: a view of all of them, or of dense ones."""
@@ -271,8 +276,8 @@ class PerturbedRisk:
         for rows, transposed in self._blocks:
             part = change[rows]
             product = (self._transposed(rows) if transposed is None else transposed) @ part
-            if self.intercept:
-                product = np.concatenate([product, self.intercept * part.sum(axis=0, keepdims=True)])
+            if self.constant:
+                product = np.concatenate([product, self.constant * part.sum(axis=0, keepdims=True)])
             total.add(product)
         return total.value
 
@@ -301,7 +306,7 @@ class PerturbedRisk:
             change[:, k] = 1.0
             moved = curvature(change if self.perturbation.ndim > 1 else change[:, 0]).reshape(scores.shape)
             for j in range(shape[1]):
-                matrix[:, j, :, k] = _weighted_products(X, moved[:, j], self.intercept)
+                matrix[:, j, :, k] = _weighted_products(X, moved[:, j], self.constant)
         return matrix.reshape(2 * (self.perturbation.size,))
 
 

@@ -17,7 +17,6 @@ from ..mechanisms.gaussian_laplace import gaussian_scale
 from ..mechanisms.label_count import LabelCount, gaussian_label_count, laplace_label_count
 from ..mechanisms.objective_perturbation import (
     RELEASE_DEVIATIONS,
-    hessian_log_det,
     objective_perturbation_profile,
     objective_perturbation_scale,
     penalty_for_log_det,
@@ -38,7 +37,7 @@ _LEAST_SHIFTS, _LARGEST_LEAST_SHIFT = {"gaussian": 1 / 300, "product": 1 / 2000}
 _MOST_FOR_THE_RELEASE = 1.3  # factor by which the shift of the release may raise Gaussian noise of the linear term
 _USUAL_SCORE = 3.0  # of rows of the largest norm
 _MOST_WEIGHTS_OF_PRODUCT = 64  # up to which product noise may be the smaller one: beyond, by 3% at most
-_SAMPLING_ERROR = 2.0**-40
+_SAMPLING_ERROR = 2.0**-40  # by which a sampled b may be off, of its largest norm: see `_distance_of_minima`
 _BINARY_PROOF = "proof in skdprp.mechanisms.objective_perturbation_profile"
 _SOFTMAX_PROOF = "proof in skdprp.mechanisms.softmax_perturbation_profile"
 _PRODUCT_PROOF = "proof in skdprp.mechanisms.product_perturbation_profile"
@@ -286,7 +285,7 @@ class AMPClassifier(PrivateLinearClassifier):
         plan = min(self._plans(problem, target, delta, can_count), key=lambda plan: plan.noise)
         problem = plan.problem
         # (3) The scale of the linear term, which pays for the log-determinant, the release and a count of labels, too.
-        log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=plan.penalty)
+        log_det = problem.log_det(plan.penalty)
         profile, calibrate, facts = self._mechanism(problem, plan.kind, plan.count)
         known = {"log_det": log_det, "release_shift": plan.shift, **facts}
         scale = calibrate(*_target_of_each(problem, plan.kind, target), **known)
@@ -328,6 +327,7 @@ class AMPClassifier(PrivateLinearClassifier):
         ratio = distance * steepness / deviation
         shift, factor = self._shift(problem, kind, count, target, penalty=penalty, ratio=ratio)
         noise = np.hypot(factor * deviation, distance * steepness / shift)
+        # Last, as it is for the noise of the release: plans are compared at the penalty before.
         if self.C == "auto":
             penalty = max(penalty, _least_penalty_beside_release(problem, penalty * distance / shift))
         return Plan(problem, kind, count, penalty, shift, noise)
@@ -339,7 +339,7 @@ class AMPClassifier(PrivateLinearClassifier):
         """
         profile, calibrate, facts = self._mechanism(problem, kind, count)
         epsilon, delta = _target_of_each(problem, kind, target)
-        facts["log_det"] = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
+        facts["log_det"] = problem.log_det(penalty)
         # `epsilon` is what is left after sampling; a first guess need not count that in the share of log-determinants.
         left = epsilon * (1 - self._log_dets(problem, kind) * facts["log_det"] / self.epsilon)
         least = min(_LEAST_SHIFTS[kind] * epsilon, _LARGEST_LEAST_SHIFT)
@@ -504,7 +504,7 @@ class AMPClassifier(PrivateLinearClassifier):
             loss, true = None, (np.inf, 0.0)  # of which nothing is proved
         else:
             kind, source, paper = "Gaussian", _BINARY_PROOF, "Iyengar et al., S&P 2019"
-            log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
+            log_det = problem.log_det(penalty)
             shift = _distance_of_minima(problem, penalty, noise.scale) / release_scale
             profile, _, facts = self._mechanism(problem, "gaussian")
             loss = _privacy_loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **facts)
@@ -581,13 +581,13 @@ def _usual_curvature(problem):
     return problem.n_samples * problem.row_norm**2 / (4 * problem.n_classes * problem.n_features)
 
 
-def _least_penalty_beside_release(problem, noise):
-    """Penalty that balances noise of the release, which is this over the penalty, against shrinkage.
+def _least_penalty_beside_release(problem, noise_times_penalty):
+    """Penalty that balances noise of the release, which this number over the penalty is, against shrinkage.
 
-    Scores of rows of the largest norm R have noise of ``R noise / penalty``, and scores of usually 3 are shrunk by ``3
-    penalty / curvature``: at this penalty both are equal, and both are small where rows are many.
+    Scores of rows of the largest norm R have noise of ``R noise_times_penalty / penalty``, and scores of usually 3 are
+    shrunk by ``3 penalty / curvature``: at this penalty both are equal, and both are small where rows are many.
     """
-    return float(np.sqrt(problem.row_norm * noise * _usual_curvature(problem) / _USUAL_SCORE))
+    return float(np.sqrt(problem.row_norm * noise_times_penalty * _usual_curvature(problem) / _USUAL_SCORE))
 
 
 def _balanced_shift(kind, epsilon, delta, ratio, least):

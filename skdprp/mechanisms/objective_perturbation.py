@@ -158,7 +158,10 @@ def _one_row_removed(epsilon, shift, beside):
 
 
 def _without_row(epsilon, half_square, first, last):
-    """Bound for epsilon >= 0 by the profiles of one row removed, `first` at once, and `last` with the release."""
+    """Bound for epsilon >= 0 by the profiles of one row removed, `first` at once, and `last` with the release.
+
+    `half_square` is mu^2 / 2 of either half.
+    """
     low = min(epsilon / 2 - half_square, 0.0)  # the a of "Near epsilon = 0", where a profile is known from 0 on
     return -np.expm1(low) + np.exp(low) * (first(-low) + last(epsilon - low))
 
@@ -298,7 +301,8 @@ def softmax_perturbation_profile(
     ``F(epsilon) = E[1 - exp(epsilon - r (max_{j != y} Z_j - Z_y) - r^2)]_+`` at epsilon - log_det >= 0: the exact
     maximum of K - 1 correlated normals, an integral over that maximum. F grows with r: more noise is a convolution,
     and the minimum of convolved densities is no less than the convolved minimum. A replaced row is bounded by
-    ``F(epsilon1) + e^epsilon1 F(epsilon - log_det - epsilon1)``, see *One row replaced* there. The noise of the release
+    ``F(epsilon1) + e^epsilon1 F(epsilon - log_det - epsilon1)``: as in *One row replaced* there, ``e^epsilon1`` times
+    the density at ``z + a(z)`` is put between the two, with a(z) the worst vertex at z. The noise of the release
     belongs to the second part: F is then that of both losses together, and ``e^epsilon1`` times the probability that
     the loss of the release alone exceeds ``epsilon - log_det - epsilon1`` is added. Near 0 the bounds that pay no
     log-determinant are less, as there: F(0) for one row added, and for one replaced, through the data set without the
@@ -313,13 +317,13 @@ def softmax_perturbation_profile(
     """
     ratio, is_replaced = max_norm / scale, rows_that_differ(adjacency) == 2
     left = min(epsilon - log_det, _LARGEST_EPSILON)
-    # The epsilon1 of a replaced row is (left - mu^2) / 2, as of a Gaussian loss of mu^2 = 2 ratio^2.
-    split = max(0.0, left / 2 - ratio**2) if is_replaced else 0.0
+    # Of a replaced row (left - mu^2) / 2, as of a Gaussian loss of mu^2 = 2 ratio^2.
+    epsilon1 = max(0.0, left / 2 - ratio**2) if is_replaced else 0.0
     delta = 1.0
     if left >= 0:
-        delta = _largest_of_normals_profile(left - split, ratio, n_classes, shift=release_shift, log_factor=split)
-        delta += _probability_beyond(left - split, release_shift, log_factor=split)
-        delta += _largest_of_normals_profile(split, ratio, n_classes) if is_replaced else 0.0
+        delta = _largest_of_normals_profile(left - epsilon1, ratio, n_classes, shift=release_shift, log_factor=epsilon1)
+        delta += _probability_beyond(left - epsilon1, release_shift, log_factor=epsilon1)
+        delta += _largest_of_normals_profile(epsilon1, ratio, n_classes) if is_replaced else 0.0
 
     def _with_release(epsilon):
         exact = _largest_of_normals_profile(epsilon, ratio, n_classes, shift=release_shift)
