@@ -82,7 +82,8 @@ def _printed(bound, n_digits, rounding):
     shortest = Decimal(str(bound))
     if not shortest.is_finite() or len(shortest.normalize(_context(_MOST_DIGITS)).as_tuple().digits) <= _AS_ASKED:
         return str(bound)
-    return str(float(_context(n_digits, rounding).create_decimal(Decimal(bound))))
+    exact = Decimal(bound) if isinstance(bound, int) else Decimal.from_float(bound)
+    return str(float(_context(n_digits, rounding).create_decimal(exact)))
 
 
 def _context(n_digits, rounding=ROUND_HALF_EVEN):
