@@ -136,12 +136,13 @@ def descend(X, constant, targets, descent, row_weights=None):
         )
         for rows in gen_batches(X.shape[0], _rows_of_a_block(shape[0]))
     ]
+    momentum = descent.momentum
     for step in range(N_STEPS):
-        ahead = _projected(weights + descent.momentum * move)  # Nesterov's momentum
+        ahead = _projected(weights + momentum * move)  # Nesterov's momentum
         parts = (_clipped_gradients(*block, constant, ahead, descent.clip, shares) for block, shares in blocks)
         gradient = _sum_up(parts, descent.unit)
         _noise.add_gaussian(gradient, descent.scale)
-        move = descent.momentum * move - step_sizes * gradient
+        move = momentum * move - step_sizes * gradient
         weights = weights + move
         if step >= N_STEPS // 2:
             mean += weights / (N_STEPS - N_STEPS // 2)

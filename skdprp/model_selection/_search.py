@@ -327,9 +327,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     ``random_state=None``, each trial draws them anew, from seeds that nobody knows.
 
     There is no `n_jobs`: the number of processes at work would tell the number of trials. The running time and counters
-    of the process tell it, too, and are not covered. Warnings of trials would also tell it, so they are silenced, in
-    all threads while a search runs; searches in several threads wait for each other. If another thread changes the
-    warning filters of Python meanwhile, warnings of trials may be heard.
+    of the process tell it, too, and are not covered. What trials print or warn of would also tell it: `verbose` of
+    steps is set to 0, callbacks and caches are left out, and warnings are silenced, in all threads while a search runs;
+    searches in several threads wait for each other. If another thread changes the warning filters of Python meanwhile,
+    warnings of trials may be heard.
 
     Rates, penalties and bounds have defaults that need no search. A choice of features or of families is worth a
     search.
@@ -423,6 +424,12 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         ValueError
             If X or y is not finite or of the wrong shape, a candidate is not private from end to end, or a parameter
             does not fit the others, before anything is spent; or a trial fails, after that. Nothing is released.
+
+        Warns
+        -----
+        UserWarning
+            If the noise of private bins in a trial hides most of what so many rows show, and of how many candidates:
+            plans say so before anything is spent.
         """
         if unsupported:
             names = " and no ".join(unsupported)
