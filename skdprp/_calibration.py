@@ -221,6 +221,8 @@ def take_over(estimator, fitted):
 
     Wherever it is interrupted, no weights of one fit stand beside the guarantee of another.
     """
+    # The winner of a search is a clone, which the search fits once: a later fit tells nothing of its folds.
+    fitted._was_fitted_before = hasattr(estimator, "guarantee_")
     _drop_others(estimator, fitted)  # before, as an interruption may come once the new guarantee stands
     parameters = estimator.get_params(deep=False)  # which another thread may have set since
     vars(estimator).update({name: value for name, value in vars(fitted).items() if name not in parameters})

@@ -441,6 +441,21 @@ def test_taking_a_step_out_after_the_fit_takes_back_no_release(estimator, change
     assert after is None or after.epsilon >= before.epsilon
 
 
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: make_pipeline(Normalizer(), model)])
+def test_a_winner_that_was_fitted_again_says_nothing_of_the_folds_of_its_search(wrap):
+    """Its folds at epsilon = 5 were reported at the .01 of the later fit: .05 in all, of 25.01."""
+    search = GridSearchCV(wrap(private_model(epsilon=5.0)), {}, cv=KFold(3)).fit(X240, Y240)
+    total = privacy_report(search).private
+    winner = search.best_estimator_
+    [name] = [name for name in winner.get_params() if name.rpartition("__")[2] == "epsilon"]
+    winner.set_params(**{name: 0.01})
+    assert privacy_report(search).private == total and total.epsilon > 10.0
+    winner.fit(X240, Y240)
+    report = privacy_report(search)
+    assert report.private is None and "not those of one fit" in str(report)
+    assert privacy_report(search.fit(X240, Y240)).private == total
+
+
 def test_steps_side_by_side_that_one_search_released_count_once(tmp_path):
     """Neither branch knew what the other one states: a search of 2 was counted as 3; two of them are 4 or less."""
     union = FeatureUnion([("bins", binner_of_4()), ("scaled", DPScaler(epsilon=1.0, delta=1e-6))])

@@ -57,7 +57,7 @@ def test_parameters_that_are_set_during_a_fit_are_of_the_next(case, monkeypatch)
     X = np.random.default_rng(0).uniform(-0.3, 0.3, (60, 3))
     y, calibrate = (X[:, 0] > 0).astype(int), getattr(module, name)
     with reproducible_noise(0):
-        alone = vars(model.fit(X, y)).copy()
+        alone = vars(clone(model).fit(X, y))
 
     def _meanwhile(*args, **known):
         model.set_params(epsilon=0.01)

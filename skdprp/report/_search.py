@@ -262,6 +262,8 @@ def _candidates(search, refit, cv):
     for path, step in private.items():
         # A fit sets parameters of a clone and calls no constructor again, which a class of yours may expect.
         is_recorded = is_of_library(step) and not has_own_constructor(step)
+        if getattr(step, "_was_fitted_before", False):
+            raise NotKnown(_OTHER_FIT)
         if not is_recorded or getattr(step, "_calibrated_for", None) is None:
             raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
         fitted_with |= {f"{path}__{name}".removeprefix("__"): value for name, value in step._calibrated_for.items()}
