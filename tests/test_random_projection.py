@@ -155,7 +155,7 @@ def test_sums_of_whole_numbers_are_exact(kind, data, shape):
         assert (projection.project(form(X.astype(np.float64))) == X @ W).all()
 
 
-numbers = st.one_of(st.just(0.0), st.floats(1e-20, 1e9), st.floats(-1e9, -1e-20))
+numbers = st.one_of(st.sampled_from([0.0, -0.0]), st.floats(1e-20, 1e9), st.floats(-1e9, -1e-20))
 
 
 @pytest.mark.parametrize("kind", KINDS)
