@@ -78,7 +78,7 @@ SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it:
 def state(estimator, guarantee):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
-    # Where it asks for groups, it got them from a search, as its other fits did: not so in a fit by hand after them.
+    # For reports on searches: where it asks for groups, it got them from the search, as the fits of the folds did.
     estimator._was_routed = get_config().get("enable_metadata_routing", False) and any(searches_around())
 
 
@@ -153,12 +153,13 @@ def void_if_out_of_reach(guarantee):
 
     What lies there, one of two neighbours may release and the other not. The tails of each number have a probability
     below 2^-288 (see `_noise`), those of m numbers ``m (1 + e^epsilon) 2^-288`` at most in both orders of the
-    neighbours: no more than 2^-33 of delta, or 2^-96 where delta is 0, is taken as nothing.
+    neighbours: no more than 2^-33 of delta, or 2^-96 where delta is 0, is taken as nothing. Calibrations round a delta
+    up by 2^-32 of it, see `_numerics.rounded_up`.
     """
     if guarantee.definition not in (Definition.DP, Definition.INDIVIDUAL_DP) or guarantee.epsilon == math.inf:
         return guarantee
     allowed = math.log(guarantee.delta) - 33 * math.log(2) if guarantee.delta else -96 * math.log(2)
-    if max(guarantee.epsilon, 1.0) <= allowed + 288 * math.log(2) - _LOG_OF_MOST_NUMBERS:
+    if np.logaddexp(0.0, guarantee.epsilon) <= allowed + 288 * math.log(2) - _LOG_OF_MOST_NUMBERS:
         return guarantee
     return replace(
         guarantee, epsilon=math.inf, delta=0.0, loss=None, hidden_changes=None, source=f"none: {_OUT_OF_REACH}"
@@ -167,7 +168,7 @@ def void_if_out_of_reach(guarantee):
 
 def reached_delta(epsilon, delta):
     """Return a delta, or the least one that sampled noise reaches at this epsilon, see `void_if_out_of_reach`."""
-    least = max(epsilon, 1.0) + 33 * math.log(2) - 288 * math.log(2) + _LOG_OF_MOST_NUMBERS + 2.0**-20
+    least = float(np.logaddexp(0.0, epsilon)) + 33 * math.log(2) - 288 * math.log(2) + _LOG_OF_MOST_NUMBERS + 2.0**-20
     return max(delta, math.exp(min(least, 0.0)))
 
 
@@ -221,7 +222,7 @@ def take_over(estimator, fitted):
 
     Wherever it is interrupted, no weights of one fit stand beside the guarantee of another.
     """
-    # The winner of a search is a clone, which the search fits once: a later fit tells nothing of its folds.
+    # For reports on searches: a winner is a clone, fitted once by the search, and a later fit tells nothing of folds.
     fitted._was_fitted_before = hasattr(estimator, "guarantee_")
     _drop_others(estimator, fitted)  # before, as an interruption may come once the new guarantee stands
     parameters = estimator.get_params(deep=False)  # which another thread may have set since

@@ -218,7 +218,7 @@ def test_plans_of_fits_of_any_size_meet_their_target_by_facts_that_are_computed_
             continue
         noise, problem, n_planned = planned.noise, planned.problem, n_planned + 1
         facts = dict(planned.guarantee.loss.profiles[0].parameters)
-        distance = _objective._distance_of_minima(problem, noise.penalty, noise.scale, noise.radius_law)
+        distance = _objective._distance_of_solutions(problem, noise.penalty, noise.scale, noise.radius_law)
         log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=noise.penalty)
         assert facts["release_shift"] * (1 + 1e-14) >= distance / noise.release_scale
         assert facts["log_det"] >= log_det and facts["scale"] == noise.scale
@@ -245,7 +245,7 @@ def test_published_settings_of_any_size_are_stated_at_the_delta_that_their_noise
         if planned.is_void:
             continue
         noise, problem, n_planned = planned.noise, planned.problem, n_planned + 1
-        shift = _objective._distance_of_minima(problem, noise.penalty, noise.scale) / noise.release_scale
+        shift = _objective._distance_of_solutions(problem, noise.penalty, noise.scale) / noise.release_scale
         log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=noise.penalty)
         known = {"lipschitz": problem.lipschitz, "n_outputs": problem.n_outputs, "release_shift": shift}
         true = objective_perturbation_profile(epsilon, scale=noise.scale, log_det=log_det, **known)

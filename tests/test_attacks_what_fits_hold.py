@@ -204,7 +204,7 @@ def test_the_noise_of_a_fit_is_that_of_its_profile(seed):
         model.n_features_in_ = n_features
         calibration = model._calibration_of((n_rows, n_features), np.dtype(float), n_classes)
         noise, problem = calibration.noise, calibration.problem
-        shift = _objective._distance_of_minima(problem, noise.penalty, noise.scale) / noise.release_scale
+        shift = _objective._distance_of_solutions(problem, noise.penalty, noise.scale) / noise.release_scale
         facts = model._mechanism(problem, "gaussian", noise.count)[2]
         log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=noise.penalty)
         target = sampled_target(known["epsilon"], known["delta"], n_changed=_objective._n_noisy(problem))

@@ -206,7 +206,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 )
             return self._fit_passes(Partitions(X, y), like=stand_in(X))
         model = snapshot(self)
-        parameters = model.get_params(deep=False)  # asked now: a callback may set others
+        parameters = model.get_params(deep=False)  # asked now: a callback of DPSGDClassifier may set others
         y = without_values(of_one_type, y, name="y")  # whose errors would quote labels
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         X = in_given_type(X, rows)  # which matters to networks alone: rows of linear models are clipped in float64

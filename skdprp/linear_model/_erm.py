@@ -120,9 +120,9 @@ class Problem:
         - the derivative computed from the score, and its product with a weight of at most 1, are off by
           ``(K + 17) u``;
         - a sum over n rows of norms of at most L R is off by ``(n + 2) u n L R``, and by no more than
-          ``(B + 6) u n L R`` where blocks of at most B rows are added up by compensated sums, twice if they are of
-          several chunks; adding up the gradient, the penalty and the linear term is off by 4 u times the norms of all
-          three; the norm itself by ``d K u`` of it.
+          ``(B + 6) u n L R`` where blocks of at most B rows are added up by compensated sums, and these again by one
+          if they are of several chunks; adding up the gradient, the penalty and the linear term is off by 4 u times the
+          norms of all three; the norm itself by ``d K u`` of it.
 
         W is what :meth:`largest_weights` says, which :func:`minimisers` enforces.
         """

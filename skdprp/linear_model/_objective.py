@@ -37,7 +37,7 @@ _LEAST_SHIFTS, _LARGEST_LEAST_SHIFT = {"gaussian": 1 / 300, "product": 1 / 2000}
 _MOST_FOR_THE_RELEASE = 1.3  # factor by which the shift of the release may raise Gaussian noise of the linear term
 _USUAL_SCORE = 3.0  # of rows of the largest norm
 _MOST_WEIGHTS_OF_PRODUCT = 64  # up to which product noise may be the smaller one: beyond, by 3% at most
-_SAMPLING_ERROR = 2.0**-40  # by which a sampled b may be off, of its largest norm: see `_distance_of_minima`
+_SAMPLING_ERROR = 2.0**-40  # by which a sampled b may be off, of its largest norm: see `_distance_of_solutions`
 _BINARY_PROOF = "proof in skdprp.mechanisms.objective_perturbation_profile"
 _SOFTMAX_PROOF = "proof in skdprp.mechanisms.softmax_perturbation_profile"
 _PRODUCT_PROOF = "proof in skdprp.mechanisms.product_perturbation_profile"
@@ -70,9 +70,9 @@ class ObjectiveNoise:
 class Plan:
     """What is fixed before the final calibration: kind of noise, penalty and shift of the release, by public facts.
 
-    `shift` is how far apart two released points of one minimiser may be, in units of the noise of the release.
-    Plans are compared by `noise`: that of the weights from both sources, as the standard deviation of a linear term
-    that would cause all of it, at `_usual_curvature`.
+    `shift` is how far apart the solver may leave two neighbours whose b, different ones, have the same exact minimiser,
+    in units of the noise of the release. Plans are compared by `deviation`: that of a linear term which would cause all
+    the noise of the weights, from both sources, at `_usual_curvature`.
     """
 
     problem: Problem
@@ -80,7 +80,7 @@ class Plan:
     count: LabelCount | None
     penalty: float
     shift: float
-    noise: float
+    deviation: float
 
 
 class AMPClassifier(PrivateLinearClassifier):
@@ -282,7 +282,7 @@ class AMPClassifier(PrivateLinearClassifier):
         # 2^-30 for each of m noisy values.
         target = sampled_target(self.epsilon, delta, n_changed=_n_noisy(problem))
         # (2) The kind of the noise, the penalty and the shift of the release, by noise of a provisional scale.
-        plan = min(self._plans(problem, target, delta, can_count), key=lambda plan: plan.noise)
+        plan = min(self._plans(problem, target, delta, can_count), key=lambda plan: plan.deviation)
         problem = plan.problem
         # (3) The scale of the linear term, which pays for the log-determinant, the release and a count of labels, too.
         log_det = problem.log_det(plan.penalty)
@@ -291,7 +291,7 @@ class AMPClassifier(PrivateLinearClassifier):
         scale = calibrate(*_target_of_each(problem, plan.kind, target), **known)
         # (4) The noise of the release.
         radius_law = _radius_law(problem, plan.kind)
-        release_scale = _distance_of_minima(problem, plan.penalty, scale, radius_law) / plan.shift
+        release_scale = _distance_of_solutions(problem, plan.penalty, scale, radius_law) / plan.shift
         noise = ObjectiveNoise(plan.penalty, scale, radius_law, release_scale, plan.count)
         if plan.kind == "gaussian":
             loss = _privacy_loss(problem, profile, scale=scale, **known)
@@ -321,16 +321,16 @@ class AMPClassifier(PrivateLinearClassifier):
         # The squared radius of product noise has the mean n (n + 1) scale^2, over n coordinates.
         deviation = scale if kind == "gaussian" else np.sqrt(problem.n_weights + 1) * scale
         penalty = self._penalty(problem, kind, deviation)
-        distance = _distance_of_minima(problem, penalty, scale, _radius_law(problem, kind))
+        distance = _distance_of_solutions(problem, penalty, scale, _radius_law(problem, kind))
         # Noise of the linear term moves weights by itself over the steepness, that of the release as it is.
         steepness = penalty + _usual_curvature(problem)
         ratio = distance * steepness / deviation
         shift, factor = self._shift(problem, kind, count, target, penalty=penalty, ratio=ratio)
-        noise = np.hypot(factor * deviation, distance * steepness / shift)
+        of_both = np.hypot(factor * deviation, distance * steepness / shift)
         # Last, as it is for the noise of the release: plans are compared at the penalty before.
         if self.C == "auto":
             penalty = max(penalty, _least_penalty_beside_release(problem, penalty * distance / shift))
-        return Plan(problem, kind, count, penalty, shift, noise)
+        return Plan(problem, kind, count, penalty, shift, of_both)
 
     def _shift(self, problem, kind, count, target, *, penalty, ratio):
         """Shift of the release that is best for the weights, see `_balanced_shift`, and its factor on the other noise.
@@ -341,7 +341,7 @@ class AMPClassifier(PrivateLinearClassifier):
         epsilon, delta = _target_of_each(problem, kind, target)
         facts["log_det"] = problem.log_det(penalty)
         # `epsilon` is what is left after sampling; a first guess need not count that in the share of log-determinants.
-        left = epsilon * (1 - self._log_dets(problem, kind) * facts["log_det"] / self.epsilon)
+        left = epsilon * (1 - self._n_log_dets(problem, kind) * facts["log_det"] / self.epsilon)
         least = min(_LEAST_SHIFTS[kind] * epsilon, _LARGEST_LEAST_SHIFT)
         shift, factor = _balanced_shift(kind, left, delta, ratio, least)
         if kind == "gaussian" and shift > least:
@@ -349,7 +349,7 @@ class AMPClassifier(PrivateLinearClassifier):
             # it leaves only half of epsilon to it.
             scale = _MOST_FOR_THE_RELEASE * calibrate(epsilon, delta, release_shift=least, **facts)
             while shift > least and profile(epsilon, scale=scale, release_shift=shift, **facts) > delta:
-                shift = max(0.9 * shift, least)
+                shift = max(0.9 * shift, least)  # the factor stays, by which kinds of noise are compared, and no more
         return shift, factor
 
     def _count(self, problem, kind, delta):
@@ -366,7 +366,8 @@ class AMPClassifier(PrivateLinearClassifier):
         """Profile and calibration of noise in the objective, and the public facts that both take."""
         facts = {"adjacency": self.adjacency}
         if problem.multinomial and kind == "gaussian":
-            # One row changes the gradient by (p - e_y) x': the profile takes the norm of x', and knows the worst p.
+            # One row changes the gradient by (p - e_y) x', with x' the row and its constant feature: the profile takes
+            # the norm of x', and knows the worst p.
             facts |= {"n_classes": problem.n_classes, "max_norm": problem.row_norm}
             return softmax_perturbation_profile, softmax_perturbation_scale, facts
         # The sensitivity: one row, clipped and with its constant feature, adds this to the gradient of an objective at
@@ -378,7 +379,7 @@ class AMPClassifier(PrivateLinearClassifier):
         facts |= {"n_dims": problem.n_weights, "n_vertices": problem.n_classes - 1 if problem.multinomial else 1}
         return product_perturbation_profile, product_perturbation_scale, facts
 
-    def _log_dets(self, problem, kind):
+    def _n_log_dets(self, problem, kind):
         """How many log-determinants the privacy loss has."""
         # One row may change the log-determinant of the second derivative, which is a part of the privacy loss that no
         # noise hides. One-vs-rest problems pay for each. A row replaced is one removed and another added, and
@@ -388,7 +389,7 @@ class AMPClassifier(PrivateLinearClassifier):
 
     def _penalty(self, problem, kind, deviation):
         """Penalty of `C`; if "auto", one that balances noise of this kind and size against shrinkage."""
-        of_one = self.epsilon / self._log_dets(problem, kind)
+        of_one = self.epsilon / self._n_log_dets(problem, kind)
         at = partial(penalty_for_log_det, problem.row_loss, max_norm=problem.row_norm)
         least = at(log_det=_LARGEST_SHARE_OF_LOG_DET * of_one)
         least_of_auto = at(log_det=_LARGEST_SHARE_OF_LOG_DET_OF_AUTO * of_one)
@@ -505,7 +506,7 @@ class AMPClassifier(PrivateLinearClassifier):
         else:
             kind, source, paper = "Gaussian", _BINARY_PROOF, "Iyengar et al., S&P 2019"
             log_det = problem.log_det(penalty)
-            shift = _distance_of_minima(problem, penalty, noise.scale) / release_scale
+            shift = _distance_of_solutions(problem, penalty, noise.scale) / release_scale
             profile, _, facts = self._mechanism(problem, "gaussian")
             loss = _privacy_loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **facts)
             true = self.epsilon, reached_delta(self.epsilon, loss.profile(self.epsilon))
@@ -540,7 +541,7 @@ def _privacy_loss(problem, profile, **known):
 def _n_noisy(problem):
     """Bound the number of released values with noise: all weights, and of two classes a count of labels if one is made.
 
-    b is not released: what its sampling may be off by is in `_distance_of_minima`.
+    b is not released: what its sampling may be off by is in `_distance_of_solutions`.
     """
     return problem.n_all_weights + (problem.n_classes == 2)
 
@@ -628,8 +629,8 @@ def _largest_perturbation(problem, scale, radius_law=None):
     return float((scale if radius_law else np.sqrt(2) * scale) * (k + 20 * np.sqrt(k) + 200) ** (1 / power))
 
 
-def _distance_of_minima(problem, penalty, scale, radius_law=None):
-    """How far apart two neighbours with the same minimiser may be at most before the noise of the release.
+def _distance_of_solutions(problem, penalty, scale, radius_law=None):
+    """How far apart the solver may leave two neighbours with the same exact minimiser, before the noise of the release.
 
     Where the solver stops, the gradient is small, and the point no further from the minimiser than its norm over the
     penalty. Released are then two points that are twice that apart: a shift of so much over the scale of the noise. Of
@@ -637,7 +638,7 @@ def _distance_of_minima(problem, penalty, scale, radius_law=None):
     """
     largest = _largest_perturbation(problem, scale, radius_law)
     # A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are:
-    # its tails are exact to 46 bits, and so are the quantiles of scipy but for a few of these bits, see
-    # `_noise._EXACT_SHAPE`.
+    # they are normal quantiles of tails that are exact to 46 bits (`_noise.draw_gaussian`), and the radius of product
+    # noise is as exact up to the shape `_noise._EXACT_SHAPE`.
     hidden = problem.gradient_error(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
     return 2 * hidden / (penalty * (np.sqrt(problem.n_outputs) if radius_law else 1.0))
