@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -24,6 +25,7 @@ from skdprp import (
     DPSGDClassifier,
     DPSignRP,
     MIDPRegressor,
+    PrivacyGuarantee,
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
     PublicScaler,
@@ -32,7 +34,7 @@ from skdprp import (
     save_model,
     save_release,
 )
-from skdprp._calibration import snapshot
+from skdprp._calibration import reached_delta, snapshot, void_if_out_of_reach
 from skdprp.linear_model import _mutual_information, _objective, _output
 from skdprp.neural_network import _dpsgd
 from skdprp.testing import reproducible_noise
@@ -70,6 +72,17 @@ def test_parameters_that_are_set_during_a_fit_are_of_the_next(case, monkeypatch)
     for attribute, value in alone.items():
         if attribute != "epsilon":
             np.testing.assert_array_equal(together[attribute], value)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 1.0, 5.0, 100.0])
+def test_tails_that_are_never_sampled_are_a_share_of_delta_at_most(epsilon):
+    """Of 2^32 numbers ``2^32 (1 + e^epsilon) 2^-288``; it was taken as up to 1.37 times less."""
+    least = float(mpmath.mpf(2) ** (32 - 288 + 33) * (1 + mpmath.exp(epsilon)))
+    for delta, is_reached in ((least * (1 + 1e-9), True), (least * (1 - 1e-9), False)):
+        guarantee = PrivacyGuarantee(epsilon, delta)
+        assert (void_if_out_of_reach(guarantee) == guarantee) == is_reached
+    assert least < reached_delta(epsilon, 0.0) < least * (1 + 2e-6)
+    assert void_if_out_of_reach(PrivacyGuarantee(epsilon, reached_delta(epsilon, 0.0))).epsilon == epsilon
 
 
 @pytest.mark.parametrize("model", [AMPClassifier(), DPSGDClassifier(n_epochs=2), MIDPRegressor()], ids=repr)
