@@ -78,8 +78,9 @@ SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it:
 def state(estimator, guarantee):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
-    # For reports on searches: where it asks for groups, it got them from the search, as the fits of the folds did.
-    estimator._was_routed = get_config().get("enable_metadata_routing", False) and any(searches_around())
+    # For reports on searches. None of a fit by hand: a winner that was fitted again tells nothing of the folds. Else, if
+    # it asks for groups, whether it got them from the search, as the fits of the folds did.
+    estimator._was_routed = get_config().get("enable_metadata_routing", False) if any(searches_around()) else None
 
 
 def is_as_stated(estimator):
@@ -222,8 +223,6 @@ def take_over(estimator, fitted):
 
     Wherever it is interrupted, no weights of one fit stand beside the guarantee of another.
     """
-    # For reports on searches: a winner is a clone, fitted once by the search, and a later fit tells nothing of folds.
-    fitted._was_fitted_before = hasattr(estimator, "guarantee_")
     _drop_others(estimator, fitted)  # before, as an interruption may come once the new guarantee stands
     parameters = estimator.get_params(deep=False)  # which another thread may have set since
     vars(estimator).update({name: value for name, value in vars(fitted).items() if name not in parameters})

@@ -174,9 +174,12 @@ class Adjacency:
 
     def __post_init__(self):
         object.__setattr__(self, "bound", to_python(self.bound))
+        if not isinstance(self.after, str):
+            raise TypeError(f"after must be a text, got {self.after!r}.")
         if self.relation not in list(Relation) or not (_is_number(self.bound) and self.bound >= 0):
             raise ValueError(f"There are no such neighbours: {self.relation!r} with bound {self.bound!r}.")
         object.__setattr__(self, "relation", Relation(self.relation))
+        object.__setattr__(self, "bound", abs(self.bound))  # or -0.0 would be printed
 
     def __str__(self):
         return neighbours_sentence(self)
@@ -329,6 +332,8 @@ class PrivacyGuarantee:
             number = to_python(getattr(self, name))
             if not (_is_number(number) or (number is None and name in ("audited_epsilon", "hidden_changes"))):
                 raise TypeError(f"{name} must be a number, got {number!r}.")
+            if isinstance(number, int) and not _equals_float(number):
+                raise ValueError(f"{name} equals no float: round it first, a bound of privacy up.")
             object.__setattr__(self, name, abs(number) if number == 0 else number)  # or -0.0 would be printed
         object.__setattr__(self, "seeded", to_python(self.seeded))
         if not isinstance(self.seeded, bool):
@@ -339,6 +344,11 @@ class PrivacyGuarantee:
             if not all(isinstance(text, str) for text in texts):
                 raise TypeError(f"{name} must be a tuple of texts, got {given!r}.")
             object.__setattr__(self, name, texts)
+        for name in ("unit", "given", "released", "mechanism", "method", "source", "violation"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} must be a text, got {getattr(self, name)!r}.")
+        if not isinstance(self.loss, PrivacyLoss | None):
+            raise TypeError(f"loss must be a PrivacyLoss or None, got {self.loss!r}.")
         object.__setattr__(self, "n_releases", to_python(self.n_releases))
         if type(self.n_releases) is not int or self.n_releases < 1:
             raise ValueError(f"n_releases must be a whole number of at least 1, got {self.n_releases!r}.")
@@ -849,11 +859,21 @@ def _is_number(found):
     return isinstance(found, int | float) and not isinstance(found, bool)
 
 
+def _equals_float(number):
+    try:
+        return float(number) == number
+    except OverflowError:
+        return False
+
+
 def _float(found):
     """Read a number, or a text that spells out an infinite one."""
-    if isinstance(found, bool):
-        raise TypeError(f"{found} is no number")
-    return float(found)
+    if isinstance(found, bool) or (isinstance(found, str) and found != "inf"):
+        raise TypeError(f"{found!r} is no number")
+    try:
+        return float(found)
+    except OverflowError:
+        raise TypeError("a number of it is too large for a float") from None
 
 
 def _texts(found):
@@ -863,7 +883,7 @@ def _texts(found):
 
 
 def _loss_from_dict(facts):
-    numbers = {name: float(value) for name, value in dict(**facts).items() if name != "profiles"}
+    numbers = {name: _float(value) for name, value in dict(**facts).items() if name != "profiles"}
     return PrivacyLoss(**numbers, profiles=tuple(_profile_from_dict(**profile) for profile in facts["profiles"]))
 
 

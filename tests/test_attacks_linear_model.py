@@ -602,7 +602,7 @@ def test_the_accuracy_of_a_minimiser_covers_the_rounding_of_its_scores(monkeypat
         rows = rows + 10 ** rng.uniform(-6, 0) * rng.normal(size=rows.shape)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-9)
         codes = np.r_[0, rng.integers(0, 2, n_rows - 2), 1]
-        known = {"multinomial": False, "max_norm": 1.0, "intercept": 0.0, "tol": tol}
+        known = {"multinomial": False, "max_norm": 1.0, "constant": 0.0, "tol": tol}
         problem, linear = Problem(*rows.shape, 2, "log_loss", **known), scale * rng.normal(size=(1, n_features))
         public = _largest_perturbation(problem, scale)
         try:
@@ -636,7 +636,7 @@ def test_the_accuracy_of_a_minimiser_covers_offsets_and_weights_of_rows(monkeypa
         rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-9)
         codes, weights = np.r_[0, rng.integers(0, 2, n_rows - 2), 1], rng.choice([1.0, 0.5, 0.125], n_rows)
         offset = float(rng.uniform(-20, 20))
-        known = {"multinomial": False, "max_norm": 1.0, "intercept": 0.0, "tol": tol, "largest_offset": abs(offset)}
+        known = {"multinomial": False, "max_norm": 1.0, "constant": 0.0, "tol": tol, "largest_offset": abs(offset)}
         problem, linear = Problem(*rows.shape, 2, "log_loss", **known), scale * rng.normal(size=(1, n_features))
         public = _largest_perturbation(problem, scale)
         options = {"penalty": penalty, "perturbation": linear, "largest_perturbation": public, "offset": offset}

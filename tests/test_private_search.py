@@ -16,6 +16,12 @@ from skdprp.mechanisms import gaussian_profile, gaussian_scale, private_search_p
 from skdprp.mechanisms._numerics import rounded_up
 
 
+@pytest.mark.parametrize("n_trials", [5e-324, 1e-310, 1e-300, 1e-9])
+def test_a_search_costs_no_less_than_a_trial_however_few_there_are(n_trials):
+    trial = {"trial_epsilon": 0.5, "trial_delta": 1e-7, "trial_distance": 0.04}
+    assert 0.04 <= private_search_profile(0.0, n_trials=n_trials, **trial) <= 0.04 * (1 + 1e-8)
+
+
 def hockey_stick(p, q, epsilon):
     """Least delta for two distributions on the same outcomes, in one order."""
     return mpmath.fsum(max(a - mpmath.exp(epsilon) * b, mpmath.mpf(0)) for a, b in zip(p, q, strict=True))

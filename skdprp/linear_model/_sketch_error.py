@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.linalg import lstsq
+from sklearn.utils import column_or_1d
 
 from .._validation import validate_array
 
@@ -108,13 +109,14 @@ def projection_expected_error(X, y, *, n_components, scale):
     >>> round(projection_expected_error(X, y, n_components=45, scale=0.0), 12)
     0.1
     """
-    n_features = X.shape[1]
+    X, y = _checked(X, y)
+    y, n_features = column_or_1d(y), X.shape[1]
     _check_n_components(np.min(n_components), n_features)
     U, singular, _ = np.linalg.svd(X, full_matrices=False)
     parts = U.T @ y
     least, squares = np.sum((y - U @ parts) ** 2), parts**2
-    variance = np.asarray(scale, dtype=float)[..., None] ** 2
-    shrinkage = variance / (singular**2 + variance)
+    with np.errstate(divide="ignore", over="ignore"):  # without noise, and with noise alone
+        shrinkage = 1 / (1 + (singular / np.asarray(scale, dtype=float)[..., None]) ** 2)
     ridge = least + shrinkage**2 @ squares
     residual_variance = least + shrinkage @ squares
     trace = np.sum(1 - shrinkage, axis=-1)
@@ -183,7 +185,7 @@ def projection_error_bound(
 
 def _check_n_components(n_components, n_features):
     """Refuse a projection to so few rows that the error has no mean."""
-    if n_components < n_features + 2:
+    if not n_components >= n_features + 2:
         raise ValueError(f"The error has no mean unless n_components >= n_features + 2 = {n_features + 2}.")
 
 

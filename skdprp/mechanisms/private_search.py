@@ -71,7 +71,8 @@ def private_search_profile(epsilon, *, n_trials, trial_epsilon, trial_delta, tri
         raise ValueError("A search needs n_trials > 0, and trials with a delta and a distance between 0 and 1.")
     if not epsilon >= 0:
         return 1.0  # of which the chord says nothing
-    either = float(np.expm1(-n_trials * trial_distance) / np.expm1(-n_trials))
+    # At least t: of a tiny number of trials the products underflow.
+    either = max(float(np.expm1(-n_trials * trial_distance) / np.expm1(-n_trials)), trial_distance)
     left = epsilon - n_trials * trial_distance
     if left < 0:
         return min(1.0, either)

@@ -815,7 +815,7 @@ def _plain(estimator):
         if type(part) is Pipeline:
             part.set_params(memory=None)
         if (verbose := part.get_params(deep=False).get("verbose")) is not None:
-            part.set_params(verbose=type(verbose)(0))
+            part.set_params(verbose=0 if type(verbose) is int else False)
     if type(estimator) is Pipeline:
         kept = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
         estimator.set_params(steps=kept)

@@ -262,7 +262,7 @@ def _candidates(search, refit, cv):
     for path, step in private.items():
         # A fit sets parameters of a clone and calls no constructor again, which a class of yours may expect.
         is_recorded = is_of_library(step) and not has_own_constructor(step)
-        if getattr(step, "_was_fitted_before", False):
+        if is_of_library(step) and getattr(step, "_was_routed", None) is None:
             raise NotKnown(_OTHER_FIT)
         if not is_recorded or getattr(step, "_calibrated_for", None) is None:
             raise NotKnown(_NOT_RECORDED.format(type(step).__name__))

@@ -137,17 +137,11 @@ class Case:
         return adjacency is not None and adjacency.is_distance
 
     @cached_property
-    def draws(self):
-        """Of several fits the numbers that differ between them, by name: what these released; all, if none differ."""
+    def noisy(self):
+        """Names of the fitted numbers that differ between fits, which these released; of all, if there are none."""
         fits = [numbers_in(self.new().fit(*self.data)) for _ in range(INTEGERS)]
         common = sorted(filter(_is_fitted, set.intersection(*map(set, fits))))
-        noisy = [name for name in common if any(not equal(fit[name], fits[0][name]) for fit in fits)] or common
-        return [{name: fit[name] for name in noisy} for fit in fits]
-
-    @property
-    def noisy(self):
-        """Names of the fitted numbers that fits released."""
-        return list(self.draws[0])
+        return [name for name in common if any(not equal(fit[name], fits[0][name]) for fit in fits)] or common
 
     def released(self, data):
         """Release some data, by a fit or by a transform."""
@@ -168,12 +162,9 @@ class Case:
     def sequence(self, draw):
         """So many releases, by a function without arguments, that chance repeats none of them."""
         first = draw()
-        releases = [first, *(draw() for _ in range(self.n_releases(first) - 1))]
+        missing = max((math.ceil(needed(values) / values.size) for values in first.values()), default=1)
+        releases = [first, *(draw() for _ in range(min(missing, INTEGERS) - 1))]
         return {name: np.stack([release[name] for release in releases]) for name in first}
-
-    def n_releases(self, first):
-        """How many releases chance repeats none of, by a first one."""
-        return min(max((math.ceil(needed(values) / values.size) for values in first.values()), default=1), INTEGERS)
 
 
 def _is_fitted(name):

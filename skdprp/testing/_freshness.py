@@ -58,6 +58,7 @@ def _copies_share_no_noise(case):
 
 
 def _seeds_repeat_no_noise(case):
+    _ = case.at_transform or case.noisy  # which is found out by fits, none of them to be seeded
     sequences, names = {}, case.estimator.get_params(deep=False)
     seeds = {name: 1 for name in names if name in case.public_seed or "seed" in name}  # 0 may count as none
     # Noise of numpy or Python follows these seeds, and so would that of an attacker who guesses them.
@@ -113,7 +114,7 @@ def _processes_share_no_noise(case):
 def _folds_share_no_noise(case):
     if case.at_transform:  # what they release is drawn in transform, whoever calls it
         return ""
-    n_draws = case.n_releases(case.release())
+    n_draws = max(len(values) for values in case.sequence(case.release).values())
     everything = np.arange(len(case.X))
     options = {"cv": [(everything, everything)] * (2 * n_draws), "scoring": lambda *ignored: 0.0}
     fitted = cross_validate(case.new(), case.X, case.y, return_estimator=True, **options)["estimator"]
@@ -134,13 +135,10 @@ def _rows_and_classes_share_no_noise(case):
         rows = np.repeat(case.X[:1], MANY, axis=0)
         one = dense(case.fitted.transform(rows[:1]))
         if needed(one) != BITS:  # which would take too many draws
-            # Up to so many numbers that chance repeats none, of rows that are all equal: those told apart stay apart.
-            draws = np.empty((MANY, 0))
-            for _ in range(math.ceil(2 * needed(one) / one.size)):
-                draws = np.hstack([draws, dense(case.fitted.transform(rows))])
-                if len(np.unique(draws, axis=0)) == MANY:
-                    break
-            else:
+            # So many numbers that chance repeats none, of rows that are all equal.
+            n_draws = math.ceil(2 * needed(one) / one.size)
+            draws = np.hstack([dense(case.fitted.transform(rows)) for _ in range(n_draws)])
+            if len(np.unique(draws, axis=0)) < MANY:
                 reason = "draws one noise for several of very many rows"
     return _fresh(reason, "draw noise for each number.")
 
@@ -153,32 +151,20 @@ def _shared_noise(case, n_rows, **parameters):
     else:
         data, other = case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])  # rows that stand twice
     release = partial(_released, case, case.fit(**parameters) if case.at_transform else case.new(**parameters))
-    there = [release(other) for _ in range(_N_OTHERS)]
-    draws = [release(data)] if case.at_transform or parameters else list(case.draws)
-    is_whole = any(needed(values) > NUMBERS for values in draws[0].values())
-    draws += [release(data) for _ in range(_N_DRAWS + 1 - len(draws))]
-    parts = list(_parts(draws[: _N_DRAWS + 1], there))
-    has_enough = not is_whole or all(np.all(_has_enough(here)) for _, here, _ in parts)
-    reason = _shared_by(parts) if has_enough else ""
-    if is_whole and (reason or not has_enough):  # of few draws the orders are few, and some are shared by chance
-        draws += [release(data) for _ in range(2 * INTEGERS + 1 - len(draws))]
-        reason = _shared_by(_parts(draws, there))
-    return reason
-
-
-def _parts(draws, there):
-    """Yield what may share noise, of some data and of others: numbers along the last axis, draws along the first."""
-    for name, values in draws[0].items():
-        # Of shape (draws, rows, columns), where there are any.
-        both = [np.stack([one[name] for one in some]) for some in (draws, there)]
-        for axis, what in ((1, "rows"), (2, "columns")) if values.ndim else ():
-            tables = (one.reshape(len(one), *values.shape[:1], -1) for one in both)
-            yield f"{what} of {name}", *(np.moveaxis(table, axis, 2) for table in tables)
-
-
-def _shared_by(parts):
-    """Say which parts share their noise, if any."""
-    return next((f"draws one noise for several {name}" for name, here, there in parts if _shares(here, there)), "")
+    first = release(data)
+    whole = any(needed(values) > NUMBERS for values in first.values())
+    draws = [first, *(release(data) for _ in range(2 * INTEGERS if whole else _N_DRAWS))]
+    # Of shape (draws, rows, columns): many releases of some data by name, and a few of others.
+    shapes = {name: (*values.shape[:1], -1) for name, values in first.items() if values.ndim}
+    here, there = (
+        {name: np.stack([one[name] for one in some]).reshape(len(some), *shape) for name, shape in shapes.items()}
+        for some in (draws, [release(other) for _ in range(_N_OTHERS)])
+    )
+    for name in here:
+        for axis, what in ((1, "rows"), (2, "columns")):
+            if _shares(np.moveaxis(here[name], axis, 2), np.moveaxis(there[name], axis, 2)):
+                return f"draws one noise for several {what} of {name}"
+    return ""
 
 
 def _every_number_has_noise(case):
@@ -201,16 +187,11 @@ def _every_number_has_noise(case):
             if is_of_bits != (data is empty):
                 continue
             n_draws = math.ceil(2 * BITS / len(first)) if is_of_bits else 2 * needed(first)
-            usual = first[0] if is_of_bits else first  # that of a bit in all rows, and of any other number
-            constant, is_set = first == usual, np.any(first, axis=0)
-            for _ in range(n_draws):
-                drawn = _numbers(call())
-                constant, is_set = constant & (drawn == usual), is_set | np.any(drawn, axis=0)
-                if not np.any(constant.all(axis=0) if is_of_bits else constant):  # what has varied is not constant
-                    break
+            draws = np.stack([first, *(_numbers(call()) for _ in range(n_draws))])
+            same = draws == (first[0] if is_of_bits else first)  # those of a bit in all rows, and of any other number
+            constant = np.all(same, axis=(0, 1) if is_of_bits else 0)
             if is_of_bits:  # up to seven at the end fill the last byte, and are 0
-                constant = constant.all(axis=0)
-                constant[-7:] &= np.logical_or.accumulate(is_set[::-1])[:7][::-1]
+                constant[-7:] &= np.logical_or.accumulate(np.any(draws, axis=(0, 1))[::-1])[:7][::-1]
             if np.any(constant):
                 return _fresh(f"{name} returns numbers that are the same each time", "add noise to every number.")
     return ""
@@ -238,8 +219,14 @@ def _shares(here, there):
     data they hardly ever stand all apart in another way.
     """
     here, there = here.astype(np.float64), there.astype(np.float64)
+    n_draws, n_rows, n_parts = here.shape
     centre, nothing = here.mean(axis=0), SHARE_OF_NOISE * here.std(axis=0)
-    for row, parts in enumerate(map(np.flatnonzero, _has_enough(here))):
+    # Of the number of orders, draws no further apart than this are the same: 1, 2, ... counts those of each group.
+    ordered, place = np.sort(here, axis=0), np.arange(n_draws)[:, None, None]
+    is_apart = np.diff(ordered, axis=0, prepend=ordered[:1]) > 2 * math.sqrt(n_draws) * nothing
+    same = place - np.maximum.accumulate(np.where(is_apart, place, 0), axis=0) + 1
+    enough = math.lgamma(n_draws + 1) - np.log(same).sum(axis=0) > math.log(1e11 * n_rows * n_parts**2)
+    for row, parts in enumerate(map(np.flatnonzero, enough)):
         noise = here[:, row, parts] - centre[row, parts]
         squares, moved = np.sum(noise**2, axis=0), (centre - there)[:, row]
         for some in gen_batches(max(len(parts), 1), max(_PAIRS // max(len(parts), 1), 1)):
@@ -252,21 +239,9 @@ def _shares(here, there):
     return False
 
 
-def _has_enough(here):
-    """Whether the draws of a number can stand in so many orders that those of no other stand alike by chance."""
-    here = here.astype(np.float64)
-    n_draws, n_rows, n_parts = here.shape
-    # Of the number of orders, draws no further apart than this are the same: 1, 2, ... counts those of each group.
-    least = 2 * math.sqrt(n_draws) * SHARE_OF_NOISE * here.std(axis=0)
-    ordered, place = np.sort(here, axis=0), np.arange(n_draws)[:, None, None]
-    is_apart = np.diff(ordered, axis=0, prepend=ordered[:1]) > least
-    same = place - np.maximum.accumulate(np.where(is_apart, place, 0), axis=0) + 1
-    return math.lgamma(n_draws + 1) - np.log(same).sum(axis=0) > math.log(1e11 * n_rows * n_parts**2)
-
-
 def _seeded_noise_is_marked(case):
-    sequences = []
     _ = case.at_transform or case.noisy  # which is found out by fits, none of them to be seeded
+    sequences = []
     for seed in (0, 0, 1):
         with reproducible_noise(seed):
             releasing = case.new(**case.public_seed).fit(*case.data)
