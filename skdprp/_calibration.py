@@ -78,8 +78,8 @@ SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it:
 def state(estimator, guarantee):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
-    # For reports on searches. None of a fit by hand: a winner that was fitted again tells nothing of the folds. Else, if
-    # it asks for groups, whether it got them from the search, as the fits of the folds did.
+    # For reports on searches. None of a fit by hand: a winner that was fitted again tells nothing of the folds.
+    # Otherwise, if it asks for groups, whether it got them from the search, as the fits of the folds did.
     estimator._was_routed = get_config().get("enable_metadata_routing", False) if any(searches_around()) else None
 
 
