@@ -456,9 +456,9 @@ def unknown_profile(epsilon):
 )
 def test_what_was_entered_can_be_read_again(more, tmp_path):
     """Of a guarantee that no line brings back, the release was made, and the ledger unreadable from then on."""
-    guarantee = PrivacyGuarantee(**{"epsilon": 0.5, "delta": 0.0, "adjacency": PURE.adjacency} | more)
     with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
         try:
+            guarantee = PrivacyGuarantee(**{"epsilon": 0.5, "delta": 0.0, "adjacency": PURE.adjacency} | more)
             with entry(guarantee):
                 add_laplace([1.0], scale=4.0)
         except (LedgerError, ValueError, OverflowError):
