@@ -479,7 +479,7 @@ def test_a_winner_that_was_fitted_again_says_nothing_of_the_folds_of_its_search(
     if type(again_fitted) is type(search.best_estimator_):
         search.best_estimator_ = again_fitted
     report = privacy_report(search)
-    assert report.private is None and "not those of one fit" in str(report)
+    assert report.private is None and "was fitted after the search" in str(report)
     assert privacy_report(search.fit(X240, Y240)).private.epsilon == total.epsilon
 
 

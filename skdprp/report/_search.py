@@ -51,6 +51,9 @@ _UNKNOWN = "what the candidates guarantee does not follow from their parameters 
 _NO_REFIT = "what the candidates guarantee is not known without a refit: search with refit=True"
 _OTHER_SEARCH = "what it fitted was not recorded: use GridSearchCV or RandomizedSearchCV"
 _OTHER_FIT = "its results, its folds and its refit are not those of one fit: fit it again"
+_NOT_BY_SEARCH = (
+    "{} was fitted after the search, or by workers inside of it: fit the search again, with n_jobs in the search alone"
+)
 _WATCHED = "callbacks may sketch rows again to score them: fit it without them"
 _ANY_SCORER = "a scorer that is a function may sketch rows, or fit on them, any number of times: use make_scorer"
 _NOT_RECORDED = "what {} guaranteed in each fold was not recorded: fit it in folds by hand and compose"
@@ -263,7 +266,7 @@ def _candidates(search, refit, cv):
         # A fit sets parameters of a clone and calls no constructor again, which a class of yours may expect.
         is_recorded = is_of_library(step) and not has_own_constructor(step)
         if is_of_library(step) and getattr(step, "_was_routed", None) is None:
-            raise NotKnown(_OTHER_FIT)
+            raise NotKnown(_NOT_BY_SEARCH.format(type(step).__name__))
         if not is_recorded or getattr(step, "_calibrated_for", None) is None:
             raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
         fitted_with |= {f"{path}__{name}".removeprefix("__"): value for name, value in step._calibrated_for.items()}
