@@ -4,11 +4,12 @@ Run ``python benchmarks/bench_streaming_models.py``. It first writes the table t
 pass are fitted on all of it, those of many on ``--iterative`` gigabytes; each is scaled, fitted and predicted. A row
 of the table has the seconds of the fit, those beside a plain sum of the columns, the same of processor time, which
 others on the machine change less, and the peak memory of each process so far. With ``--cold`` both read files that the
-system does not hold in memory, with ``--rate`` no worker gets more than so many gigabytes in a second; with more
-``--threads`` a worker reads one part while it computes with another. With ``--parquet`` the parts are files of parquet,
-of which dask makes a dataframe, and not of numpy. DPRidge is also fitted without a scaler before it, which makes a copy
-of the rows. While AMPClassifier is fitted, a worker is killed. At the end coefficients are compared with those of the
-fit in memory of a tenth of these, four parts at least, under equal noise. It fails if a process passes ``--peak``.
+system does not hold in memory, with ``--rate`` no thread of a worker gets more than so many gigabytes in a second;
+with more ``--threads`` a worker reads one part while it computes with another. With ``--parquet`` the parts are files
+of parquet, of which dask makes a dataframe, and not of numpy. DPRidge is also fitted without a scaler before it, which
+makes a copy of the rows. While AMPClassifier is fitted, a worker is killed. At the end coefficients are compared with
+those of the fit in memory of a tenth of these, four parts at least, under equal noise. It fails if a process passes
+``--peak``.
 """
 
 import argparse
@@ -118,7 +119,7 @@ def main():
     parser.add_argument("--part", type=float, default=0.064, help="gigabytes of a part")
     parser.add_argument("--peak", type=float, default=2.0, help="gigabytes of a process above which the run fails")
     parser.add_argument("--cold", action="store_true", help="read from disk in each fit")
-    parser.add_argument("--rate", type=float, default=np.inf, help="gigabytes a second that each worker reads at most")
+    parser.add_argument("--rate", type=float, default=np.inf, help="gigabytes a second for each thread of a worker")
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
     parser.add_argument("--parquet", metavar="COMPRESSION", help="such as snappy, the default of pandas, zstd or none")
     parser.add_argument("--only", help="a model's name, of which alone there is a row")
