@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from uuid import uuid4
 
 import numpy as np
 from sklearn import get_config
@@ -78,9 +79,22 @@ SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it:
 def state(estimator, guarantee):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
-    # For reports on searches. None of a fit by hand: a winner that was fitted again tells nothing of the folds.
-    # Otherwise, if it asks for groups, whether it got them from the search, as the fits of the folds did.
-    estimator._was_routed = get_config().get("enable_metadata_routing", False) if any(searches_around()) else None
+    # For reports on searches: a winner that was fitted again, by hand or in another search, tells nothing of the folds.
+    # If it asks for groups, whether it got them from the search, as the fits of the folds did.
+    is_routed = get_config().get("enable_metadata_routing", False)
+    estimator._routed_in = {_named(search): is_routed for search in searches_around()}
+
+
+def _named(search):
+    """Return a name for a search of scikit-learn, by which what is fitted in it knows it."""
+    if not hasattr(search, "_name_for_releases"):
+        search._name_for_releases = uuid4().hex
+    return search._name_for_releases
+
+
+def routed_in(search, estimator):
+    """Whether a search routed metadata to its fit of an estimator, or None if that was not fitted last in it."""
+    return getattr(estimator, "_routed_in", {}).get(getattr(search, "_name_for_releases", None))
 
 
 def is_as_stated(estimator):

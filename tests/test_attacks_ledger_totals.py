@@ -22,9 +22,11 @@ from sklearn.preprocessing import FunctionTransformer
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPMoments,
     DPSGDClassifier,
     PrivacyGuarantee,
     PrivacyLedger,
+    PublicScaler,
     compose,
     privacy_report,
     transform_chunks,
@@ -250,6 +252,56 @@ def test_a_ledger_tells_rows_before_a_map_from_rows_after_it():
         make_pipeline(FunctionTransformer(a_thousandfold), small_sketch()).fit_transform(rows)
     for total in ledger.total():
         assert total.guarantee is None or "leave" in total.neighbours or "reach" in total.neighbours
+
+
+def releases_of_all_rows(rows):
+    """Centre rows by a private mean of the whole table."""
+    return rows - DPMoments(epsilon=1.0, delta=1e-6, max_norm=2.0).fit(X12_4).moments_.values[0, :4]
+
+
+class Chunk:
+    """Rows that release all rows where they are converted to an array."""
+
+    def __init__(self, rows):
+        self.rows, self.shape = rows, rows.shape
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __array__(self, *args, **known):
+        releases_of_all_rows(self.rows)
+        return self.rows
+
+
+def by_a_function(chunks, n_jobs):
+    transform_chunks(make_pipeline(FunctionTransformer(releases_of_all_rows)).fit(X12_4), chunks, n_jobs=n_jobs)
+
+
+def by_a_conversion(chunks, n_jobs):
+    transform_chunks(PublicScaler((-1, 1)).fit(X12_4), map(Chunk, chunks), n_jobs=n_jobs)
+
+
+def by_chunks_of_its_own(chunks, n_jobs):
+    def release_in_chunks(rows):
+        transform_chunks(small_sketch().fit(X12_4), [X12_4[:6], X12_4[6:]])
+        return rows
+
+    transform_chunks(make_pipeline(FunctionTransformer(release_in_chunks)).fit(X12_4), chunks, n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("release", [by_a_function, by_a_conversion, by_chunks_of_its_own])
+def test_what_a_function_releases_beside_a_chunk_is_no_release_of_the_rows_of_the_chunk_alone(release, n_jobs):
+    """Four fits to the whole table were within a limit for one."""
+    with PrivacyLedger() as ledger:
+        release(np.split(X12_4, 4), n_jobs)
+    n_released = len(ledger.entries) // (2 if release is by_chunks_of_its_own else 1)
+    assert n_released >= 4
+    total = ledger.total()[0]
+    assert total.adaptive.epsilon == pytest.approx(n_released) and total.guarantee.epsilon > 1.9
+    with PrivacyLedger() as ledger, pytest.raises(LedgerError, match="limit"):
+        ledger.limit(1.0, 1e-5)
+        release(np.split(X12_4, 4), n_jobs)
 
 
 class NoisySums:

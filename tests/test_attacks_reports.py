@@ -34,7 +34,7 @@ from attacks import (
     sketch,
     winner_of_a_search,
 )
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -445,6 +445,29 @@ def _again(winner, **parameters):
     return winner.set_params(**parameters).fit(X240, Y240)
 
 
+class FitsAgain(ClassifierMixin, BaseEstimator):
+    """Fits what it holds, and no clone of it."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __sklearn_clone__(self):
+        return self
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        _again(self.held, epsilon=0.01)
+        return self
+
+    def predict(self, X):
+        return self.held.predict(X)
+
+
+def _again_in_another_search(winner):
+    GridSearchCV(FitsAgain(winner), {}, cv=KFold(2)).fit(X240, Y240)
+    return winner
+
+
 @pytest.mark.parametrize(
     ("model", "again"),
     [
@@ -467,8 +490,9 @@ def _again(winner, **parameters):
             lambda winner: winner[0].set_params(b__epsilon=0.01).fit(X240),
         ),
         (private_model(epsilon=5.0), lambda winner: _again(clone(winner), epsilon=0.01)),
+        (private_model(epsilon=5.0), _again_in_another_search),
     ],
-    ids=["model", "step", "another step", "in columns", "columns alone", "another winner"],
+    ids=["model", "step", "another step", "in columns", "columns alone", "another winner", "in another search"],
 )
 def test_a_winner_that_was_fitted_again_says_nothing_of_the_folds_of_its_search(model, again):
     """Its folds at epsilon = 5 were reported at the .01 of the later fit: .05 in all, of 25.01."""

@@ -180,7 +180,7 @@ def test_state_is_public_or_released(options):
         "scale_",
         "n_components_",
         "guarantee_",
-        *("_stated_guarantee", "_was_routed"),
+        *("_stated_guarantee", "_routed_in"),
         "n_features_in_",
     }
 

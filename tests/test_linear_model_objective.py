@@ -374,6 +374,25 @@ def test_the_shift_of_the_release_is_nearly_the_best(noise, monkeypatch):
     assert 0.99 * min(of_others) < of_weights() < 1.5 * min(of_others) < 0.02 < 0.1 * max(of_others)
 
 
+@pytest.mark.filterwarnings("ignore:This release has no guarantee:skdprp.PrivacyWarning")
+def test_deltas_below_the_tail_of_product_noise_leave_the_choice_to_gaussian_noise(three_classes):
+    """The choice ended in an error that asked for a delta between 0 and 0.5."""
+    model = AMPClassifier(delta=1e-100).fit(*three_classes)
+    assert model.noise_ == "gaussian" and model.guarantee_.epsilon == np.inf  # as of all sampled noise
+    with pytest.raises(ValueError, match=re.escape("noise='product' needs a delta of at least 4e-87, got 1e-100")):
+        AMPClassifier(delta=1e-100, noise="product").fit(*three_classes)
+
+
+@pytest.mark.parametrize("known", [{}, {"multi_class": "ovr", "noise": "gaussian"}])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-60), (1e-7, 1e-12)])
+def test_the_solver_is_asked_for_no_more_than_rounding_of_the_noise_allows(known, epsilon, delta, seeded):
+    """Its gradient has a term of 1e9, and should have been as small as 1e-9: all fits failed, and were charged."""
+    X, y = np.random.default_rng(0).normal(size=(12, 5)), np.arange(12) % 3
+    for _ in range(8):
+        model = AMPClassifier(epsilon=epsilon, delta=delta, classes=range(3), **known).fit(X, y)
+    assert np.isfinite(model.coef_).all() and model.guarantee_.epsilon == epsilon
+
+
 def test_published_amp(binary, three_classes):
     """H-F AMP: its scales, its penalty, and the true delta; one-vs-rest shares the budget."""
     for (X, y), n_outputs in ((binary, 1), (three_classes, 3)):

@@ -422,7 +422,8 @@ _ROWS = ContextVar("block of which rows releases see", default=None)
 class Rows(Block):
     """Releases see some rows only: (path of the ledger, or "" for all; division; part) from the outermost.
 
-    `are_all` tells whether that is the whole of it, whatever blocks are around.
+    `are_all` tells whether that is the whole of it, whatever blocks are around, as of chunks that a library hands on.
+    What functions and classes of the user release below may see other rows than those of the chunk.
     """
 
     def __init__(self, parts, *, are_all):
@@ -432,8 +433,10 @@ class Rows(Block):
 
 def current_rows():
     """Return which rows releases see here, in the form of :class:`Rows`."""
-    parts = ()
+    parts, frame = (), sys._getframe(1)
     for block in innermost(_ROWS):
+        if block.are_all and not _is_of_libraries(block, frame):
+            continue
         parts = (*block.parts, *parts)
         if block.are_all:
             break

@@ -5,7 +5,7 @@ is computed from public facts alone, with all rounding counted, and a solver tha
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -103,6 +103,11 @@ class Problem:
     def target_gradient(self):
         """Norm that the solver brings each gradient to."""
         return self.n_samples * self.max_norm * self.tol
+
+    def within_reach(self, largest_perturbation):
+        """Return the problem with a `tol` that rounding of such a linear term lets the solver reach."""
+        reached = _TWO_U * 4 * largest_perturbation / (self.n_samples * self.max_norm)
+        return replace(self, tol=max(self.tol, reached))
 
     def gradient_error(self, penalty, largest_perturbation=0.0):
         """Bound on the norm of the true gradients of all outputs together, where the solver returns.

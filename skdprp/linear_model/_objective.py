@@ -35,6 +35,7 @@ _LARGEST_SHARE_OF_LOG_DET_OF_AUTO, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
 # It costs next to nothing of the guarantee, a hundredth of epsilon beside product noise.
 _LEAST_SHIFTS, _LARGEST_LEAST_SHIFT = {"gaussian": 1 / 300, "product": 1 / 2000}, 0.1
 _MOST_FOR_THE_RELEASE = 1.3  # factor by which the shift of the release may raise Gaussian noise of the linear term
+_LEAST_DELTA_OF_PRODUCT = 4e-87  # above 2^-288, a bound of the tail that its profile adds
 _USUAL_SCORE = 3.0  # of rows of the largest norm
 _MOST_WEIGHTS_OF_PRODUCT = 64  # up to which product noise may be the smaller one: beyond, by 3% at most
 _SAMPLING_ERROR = 2.0**-40  # by which a sampled b may be off, of its largest norm: see `_distance_of_solutions`
@@ -129,8 +130,8 @@ class AMPClassifier(PrivateLinearClassifier):
         is 0, or where labels are counted the score of their shares.
     tol : float, default=1e-10
         Largest norm of the gradient of the perturbed objective at the solution, divided by `n_samples`, in units of
-        `max_norm`; at least 1e-10, which the guarantee accounts for. A solver that does not get there, as at a `C` of
-        millions, raises SolverError.
+        `max_norm`; at least 1e-10, which the guarantee accounts for. Noise of millions allows more, because rounding
+        would hide so small a gradient. A solver that does not get there, as at a `C` of millions, raises SolverError.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y. If only one row has a label, the set of labels
         reveals that row: the guarantee then holds only between tables with the same set of labels, and says so: *given
@@ -291,6 +292,7 @@ class AMPClassifier(PrivateLinearClassifier):
         scale = calibrate(*_target_of_each(problem, plan.kind, target), **known)
         # (4) The noise of the release.
         radius_law = _radius_law(problem, plan.kind)
+        problem = problem.within_reach(_largest_perturbation(problem, scale, radius_law))
         release_scale = _distance_of_solutions(problem, plan.penalty, scale, radius_law) / plan.shift
         noise = ObjectiveNoise(plan.penalty, scale, radius_law, release_scale, plan.count)
         if plan.kind == "gaussian":
@@ -304,6 +306,10 @@ class AMPClassifier(PrivateLinearClassifier):
         """Return a `Plan` for each kind of noise that may be taken."""
         # Several problems would have to share epsilon.
         may_be_product = problem.n_outputs == 1 and problem.n_weights <= _MOST_WEIGHTS_OF_PRODUCT
+        if delta < _LEAST_DELTA_OF_PRODUCT:
+            may_be_product = False
+            if self.noise == "product":
+                raise ValueError(f"noise='product' needs a delta of at least {_LEAST_DELTA_OF_PRODUCT}, got {delta}.")
         kinds = ("gaussian", "product") if may_be_product else ("gaussian",)
         kinds = kinds if self.noise == "auto" else (self.noise,)
         counts = [self._count(problem, kind, delta) if can_count else None for kind in kinds]

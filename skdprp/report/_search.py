@@ -31,7 +31,7 @@ from sklearn.model_selection import (
 )
 
 from .._adjacency import Unit
-from .._calibration import void_if_out_of_reach
+from .._calibration import routed_in, void_if_out_of_reach
 from .._noise import left_a_seed
 from ..guarantee import Adjacency, Definition
 from ._structure import all_steps, has_guarantee, has_own_constructor, is_of_library
@@ -189,7 +189,7 @@ def _splitter(search, charges):
             raise NotKnown(_MIXED)
         steps = [step for _, step in all_steps(search.best_estimator_) if has_guarantee(step) and is_of_library(step)]
         asked_for = {_name_of(step.get_metadata_routing().fit) for step in steps}
-        if not asked_for - {None} or not all(getattr(step, "_was_routed", False) for step in steps):
+        if not asked_for - {None} or not all(routed_in(search, step) for step in steps):
             raise NotKnown(_NOT_ROUTED)
         if asked_for - {None, _name_of(cv.get_metadata_routing().split)}:
             raise NotKnown(_OTHER_GROUPS)
@@ -265,7 +265,7 @@ def _candidates(search, refit, cv):
     for path, step in private.items():
         # A fit sets parameters of a clone and calls no constructor again, which a class of yours may expect.
         is_recorded = is_of_library(step) and not has_own_constructor(step)
-        if is_of_library(step) and getattr(step, "_was_routed", None) is None:
+        if is_of_library(step) and routed_in(search, step) is None:
             raise NotKnown(_NOT_BY_SEARCH.format(type(step).__name__))
         if not is_recorded or getattr(step, "_calibrated_for", None) is None:
             raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
