@@ -1,5 +1,6 @@
 """Noisy steps: profiles and calibrations against independent computations."""
 
+import math
 from functools import partial
 
 import mpmath
@@ -329,3 +330,32 @@ def test_few_sampled_values_cost_what_they_did():
             old = sampled_target(epsilon, 1e-6, n_changed=m)
             assert sampled_steps_target(epsilon, 1e-6, n_changed=m)[0] >= old[0]
     assert sampled_steps_target(0.5, 1e-6, n_changed=10) == sampled_target(0.5, 1e-6, n_changed=10)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    ("known", "share"),
+    [
+        ({"scale": 0.0, "rate": 0.1, "n_steps": 2}, 0.19),
+        ({"scale": 1e-300, "rate": 0.1}, 0.1),
+        ({"scale": 1.0, "sensitivity": math.inf, "rate": 0.1}, 0.1),
+        ({"scale": 1.0, "rate": 1e-20, "n_steps": 7}, 7e-20),
+        ({"scale": 1.0, "rate": 0.0}, 0.0),
+        ({"scale": 1.0, "sensitivity": 0.0, "rate": 0.5}, 0.0),
+        ({"scale": 0.0, "sensitivity": 0.0, "rate": 0.5}, 0.0),
+        ({"scale": math.inf, "rate": 0.5}, 0.0),
+    ],
+)
+def test_samples_with_no_noise_or_hardly_any_row_are_known_by_whether_the_row_is_sampled(known, share, adjacency):
+    """These raised errors of the accountant, which overflowed."""
+    for epsilon in (0.0, 3.0, -0.5):
+        expected = 1 - (1 - share) * math.exp(min(epsilon, 0.0)) if epsilon < 0 else share
+        stated = subsampled_gaussian_profile(epsilon, **known, adjacency=adjacency)
+        assert stated == pytest.approx(expected, rel=1e-12, abs=0) and math.copysign(1.0, stated) == 1.0
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("known", [{"scale": 1e6, "rate": 1e-9}, {"scale": 1e9, "rate": 0.5, "n_steps": 100}])
+def test_losses_that_floats_do_not_tell_from_zero_are_accounted(known, adjacency):
+    stated = subsampled_gaussian_profile(1e-3, **known, adjacency=adjacency)
+    assert 0.0 < stated < 1e-12
