@@ -181,6 +181,17 @@ def test_a_fit_drops_what_another_mechanism_has_set():
     assert not hasattr(model, "coef_std_")
 
 
+def test_what_is_missing_after_a_descent_says_so():
+    X, y = np.eye(4), np.arange(4.0)
+    model = DPRidge(target_bounds=(0, 3)).fit(X, y)
+    assert model.mechanism_ == "descent" and not hasattr(model, "coef_std_")
+    with pytest.raises(AttributeError, match="'coef_std_': it has none after a descent, but with mechanism='moments'"):
+        _ = model.coef_std_
+    for other, name in [(model, "standard_errors_"), (DPRidge(target_bounds=(0, 3)), "coef_std_")]:
+        with pytest.raises(AttributeError, match=f"'DPRidge' object has no attribute '{name}'$"):
+            getattr(other, name)
+
+
 # Privacy of a descent
 
 

@@ -28,6 +28,7 @@ from ._least_squares import NormalEquations
 
 _UNIT_NORM = 1 + 2.0**-40  # of rows in units, with what floats add to it
 _NO_PERSONS = "A secret projection hides one row, and not a person with several: choose another mechanism for groups."
+_OF_MOMENTS = {"moments_", "alpha_", "coef_std_", "intercept_std_", "covariance_", "residual_std_"}
 _NO_DESCENT = 'A descent has no penalty, and needs all rows in memory: choose mechanism="moments".'
 
 
@@ -439,6 +440,13 @@ class DPRidge(RegressorMixin, PrivateMoments):
         self.covariance_, self.residual_std_ = _squeezed(covariances), _squeezed(np.sqrt(residuals) * columns.reach)
         self.coef_std_ = _squeezed(deviations[:, : columns.n_features])
         self.intercept_std_ = _squeezed(deviations[:, -1]) if columns.intercept else 0.0
+
+    def __getattr__(self, name):
+        """Say why an attribute is missing after a descent."""
+        reason = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name in _OF_MOMENTS and vars(self).get("mechanism_") == "descent":
+            reason += ": it has none after a descent, but with mechanism='moments' or 'projection'"
+        raise AttributeError(reason, name=name, obj=self)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
