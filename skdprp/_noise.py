@@ -221,6 +221,9 @@ def _rounded_to_laplace(fractions, steps):
     return np.rint(fractions + steps * _standard_laplace(fractions.size))
 
 
+_ROUNDED_TO = {GAUSSIAN: _rounded_to_gaussian, LAPLACE: _rounded_to_laplace}
+
+
 def _add_on_grid(values, rounded, grid):
     """Add noise and round to the grid: in place, as if x + N were a real number; `rounded` adds it to fractions."""
     with np.errstate(over="raise"):  # nothing is released then
@@ -247,7 +250,7 @@ def _add(values, scale, kind):
     flat = _flat_view(values)
     if scale == 0:  # no neighbour changes these values, and they are released all the same
         return check_recorded(seeded=False)
-    grid, rounded = _grid(scale), _rounded_to_gaussian if kind == GAUSSIAN else _rounded_to_laplace
+    grid, rounded = _grid(scale), _ROUNDED_TO[kind]
     n_blocks = round(flat.size / _BLOCK)  # a short last one would cost as much
     for block in np.array_split(flat, n_blocks) if n_blocks > 1 else [flat]:
         _add_on_grid(block, partial(rounded, steps=scale / grid), grid)

@@ -114,6 +114,7 @@ def test_gaussian_signs_near_a_point_of_the_grid_are_as_likely_as_on_it():
         signs = []
         for x in (-step / 100, step / 100):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(_noise, "_rounded_to_gaussian", lambda fractions, steps, n=noise: np.rint(fractions + n))
+                rounded = {_noise.GAUSSIAN: lambda fractions, steps, n=noise: np.rint(fractions + n)}
+                patch.setattr(_noise, "_ROUNDED_TO", rounded)
                 signs.append(sketch.transform(np.array([[x / w]]))[0, 0])
         assert signs[0] == signs[1]
