@@ -1,6 +1,7 @@
 """What an estimator fixes before it draws any noise: the noise, and what is true of it."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
@@ -11,7 +12,6 @@ from sklearn import get_config
 
 from ._digits import to_python
 from ._errors import warn_at_caller
-from ._noise import searches_around
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
 from .mechanisms.published import Published
@@ -46,13 +46,15 @@ class Calibration:
             object.__setattr__(self, "is_void", True)
         object.__setattr__(self, "guarantee", guarantee)
 
-    def recorded(self, estimator):
+    def recorded(self, estimator, *, in_plans=False):
         """Enter a release into the open ledgers before its noise is drawn, in a `with` block.
 
         An entry has the guarantee, the name of the class, an id and the time; nothing is written at the end of the
         block. While a ledger is open, noise outside of such a block is refused (`_recording.check_recorded`).
+
+        Plans enter nothing, and refuse what does not say by `in_plans` that it reads public numbers alone there.
         """
-        return Release(self.guarantee, type(estimator).__name__)
+        return Release(self.guarantee, type(estimator).__name__, in_plans=in_plans)
 
     def publish(self, estimator, *, seeded):
         """Set on an estimator what holds of it from now on; warn where less holds than was published."""
@@ -82,19 +84,51 @@ def state(estimator, guarantee):
     # For reports on searches: a winner that was fitted again, by hand or in another search, tells nothing of the folds.
     # If it asks for groups, whether it got them from the search, as the fits of the folds did.
     is_routed = get_config().get("enable_metadata_routing", False)
-    estimator._routed_in = {_named(search): is_routed for search in searches_around()}
+    fits = [(_fit_that_goes_on(search, known), known) for search, known in _searches_around()]
+    estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
+    for fit, _ in fits:
+        fit.is_seeded |= guarantee.seeded
 
 
-def _named(search):
-    """Return a name for a search of scikit-learn, by which what is fitted in it knows it."""
-    if not hasattr(search, "_name_for_releases"):
-        search._name_for_releases = uuid4().hex
-    return search._name_for_releases
+def _searches_around():
+    """Yield the searches of scikit-learn that are fitted around this call, with the variables of that method."""
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if {"all_candidate_params", "results"} <= {*frame.f_code.co_cellvars}:  # a look at variables takes longer
+            known = frame.f_locals
+            if hasattr(known.get("self"), "_run_search"):
+                yield known["self"], known
+
+
+@dataclass
+class FitOfSearch:
+    """One fit of a search, by a name that the winner gets, too."""
+
+    name: str
+    candidates: list  # those of its results, an object that no other fit of the search has
+    cv: object  # the splitter, which a later fit that is refused replaces in the search
+    is_seeded: bool = False
+
+
+def _fit_that_goes_on(search, known):
+    """Return the fit of a search that goes on, which the search keeps."""
+    kept = vars(search).get("_fit_of_search")
+    if kept is None or kept.candidates is not known["all_candidate_params"]:
+        cv = getattr(search, "_checked_cv_orig", known.get("cv_orig"))
+        search._fit_of_search = kept = FitOfSearch(uuid4().hex, known["all_candidate_params"], cv)
+    return kept
+
+
+def fit_of(search):
+    """Return the fit that the results of a search are of, or None if nothing private of this library was fitted."""
+    kept = vars(search).get("_fit_of_search")
+    return kept if kept is not None and kept.candidates is search.cv_results_["params"] else None
 
 
 def routed_in(search, estimator):
-    """Whether a search routed metadata to its fit of an estimator, or None if that was not fitted last in it."""
-    return getattr(estimator, "_routed_in", {}).get(getattr(search, "_name_for_releases", None))
+    """Whether a search routed metadata to an estimator as it fitted its winner, None if that was not its last fit."""
+    fit = fit_of(search)
+    return None if fit is None else getattr(estimator, "_routed_in", {}).get(fit.name)
 
 
 def is_as_stated(estimator):

@@ -21,7 +21,6 @@ released is what the whole word would have given. Of few values whole words are 
 import math
 import os
 import random
-import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
@@ -60,11 +59,6 @@ class SeededBlock(Block):
     def __init__(self, seed, *, tape=None):
         super().__init__(_SEEDED)
         self.generator, self.tape, self._owner = np.random.default_rng(seed), tape, _here()
-
-    def _leave(self, *error):
-        super()._leave(*error)
-        for search in searches_around():  # whose folds may be seeded, and the refit not
-            search._left_a_seed = True
 
     def holds(self):
         """Whether it is not left, in its thread: also where it waits in a generator, such as a fixture of a test."""
@@ -114,20 +108,6 @@ def reproducible_noise(seed):
     """
     with SeededBlock(seed):
         yield
-
-
-def searches_around():
-    """Find the searches of scikit-learn whose fits go on around this call."""
-    frame = sys._getframe()
-    while frame := frame.f_back:
-        is_of_method = "self" in frame.f_code.co_varnames  # a look at all variables takes longer
-        if is_of_method and hasattr(search := frame.f_locals.get("self"), "_run_search"):
-            yield search
-
-
-def left_a_seed(search):
-    """Whether a seed was left while a search was fitted, by its `refit` or a callback, for instance."""
-    return getattr(search, "_left_a_seed", False)
 
 
 def random_bytes(size):

@@ -410,7 +410,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         calibration = model._calibrate(n_samples, columns, unit)
         assumptions = calibration.guarantee.assumptions + assumed
         calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
-        with calibration.recorded(self) as entry:
+        with calibration.recorded(self, in_plans=True) as entry:
             values = calibration.noise.release(sums)
         seeded = entry.was_seeded()
         guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee

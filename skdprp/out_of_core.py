@@ -5,13 +5,15 @@ import sys
 import time
 import warnings
 from contextlib import closing
-from itertools import count
+from itertools import count, repeat
 from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
 
+from ._lazy import is_lazy
 from ._rows import has_rows
 from .ledger._ledger import Rows, current_rows
 from .ledger._totals import CHUNKS
@@ -75,7 +77,9 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
         chunks = (pickle.loads(pickle.dumps(chunk)) for chunk in chunks)
     failed = []  # what cuts off the chunks; it goes to no worker
     run, rows = f"{CHUNKS}{uuid4().hex}", current_rows()
-    places = ((*rows, ("", run, str(place))) for place in count())
+    # Classes of the user may release other rows than those of the chunk: that counts for all.
+    chunk_of = ((("", run, str(place)),) for place in count()) if _is_of_libraries(sketch) else repeat(())
+    places = ((*rows, *own) for own in chunk_of)
     tasks = (delayed(_transform)(sketch, *task) for task in zip(_until_error(chunks, failed), places, strict=False))
     sketches = _one_by_one(tasks) if release.n_jobs == 1 else release(tasks)
     with closing(_in_turn(sketches, failed)) as sketches:
@@ -147,9 +151,21 @@ def _until_error(chunks, failed):
         yield chunk
 
 
+def _is_of_libraries(sketch):
+    """Whether a sketch, or a composite, and all its parts are of classes of this library and of scikit-learn."""
+    parts = [sketch, *sketch.get_params().values()] if isinstance(sketch, BaseEstimator) else [sketch]
+    for part in parts:
+        if hasattr(part, "fit") or hasattr(part, "transform"):
+            is_own = type(part).__module__.partition(".")[0] in ("sklearn", "skdprp")
+            if not is_own or {"transform", "fit_transform"} & vars(part).keys():
+                return False
+    return True
+
+
 def _transform(sketch, chunk, rows):
     """Release a chunk, whose rows are in no other, as a ledger counts; return what refuses it, to be raised in turn."""
     try:
+        rows = () if is_lazy(chunk) else rows  # what computes it may release others
         with Rows(rows, are_all=True):
             output = sketch.transform(chunk)
         # Of others it may be a view of an array that is filled again.

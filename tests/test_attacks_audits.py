@@ -247,3 +247,22 @@ class OfMuchMemory(Released):
 def test_a_parameter_that_is_called_memory_may_mean_something_else():
     result = audit_epsilon(OfMuchMemory(), X, B, n_trials=20, confidence=SURE, output=lambda fitted: fitted.released_)
     assert result.epsilon == 0
+
+
+class OneNoiseACall(DPOPORP):
+    """All rows of a call have one noise; a row by itself is released as by the sketch."""
+
+    def transform(self, X):
+        noise = super().transform(np.zeros((1, self.n_features_in_)))
+        return self.projection_.project(np.asarray(X, float)) / self.projection_.divisor + noise
+
+
+@pytest.mark.parametrize("move", [0.0, 1.0])
+def test_rows_of_one_call_are_no_trials_of_their_own_where_a_class_of_the_user_releases_them(move):
+    """Two equal rows were an epsilon of 3 apart, by audits that are sure of it."""
+    one = np.zeros((1, 4))
+    other = one + move * np.eye(4)[:1]
+    sketch = OneNoiseACall(2, noise="laplace", epsilon=1.0, random_state=0).fit(one)
+    for _ in range(5):
+        result = audit_epsilon(sketch, one, other, confidence=SURE, n_trials=400)
+        assert not result.exceeds(sketch.guarantee_) and (move or not result.epsilon)

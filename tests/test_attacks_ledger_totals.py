@@ -7,17 +7,20 @@ import random
 import threading
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
 import pytest
-from attacks import PURE, X12_4, Y12, gaussian_delta, model_with, publish, small_sketch
+from attacks import LAPLACE_SKETCH, PURE, X12_4, Y12, gaussian_delta, model_with, publish, small_sketch
 from scipy.special import expit
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from skdprp import (
     DPOPORP,
@@ -302,6 +305,44 @@ def test_what_a_function_releases_beside_a_chunk_is_no_release_of_the_rows_of_th
     with PrivacyLedger() as ledger, pytest.raises(LedgerError, match="limit"):
         ledger.limit(1.0, 1e-5)
         release(np.split(X12_4, 4), n_jobs)
+
+
+def by_a_method_of_a_sketch(limit):
+    given = SimpleNamespace(transform=partial(LAPLACE_SKETCH.fit_transform, X12_4))
+    with limit as ledger:
+        transform_chunks(given, np.split(X12_4, 4))
+    return ledger
+
+
+def by_a_task_of_dask(limit):
+    dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
+    model = DPMoments(epsilon=1.0, delta=1e-6, max_norm=2.0)
+    means = da.from_delayed(dask.delayed(model.fit)(X12_4).moments_.values[0, :4], (4,), dtype=float)
+    with limit as ledger, dask.config.set(scheduler="synchronous"):
+        transform_chunks(Normalizer().fit(X12_4), [da.from_array(part) - means for part in np.split(X12_4, 4)])
+    return ledger
+
+
+@pytest.mark.filterwarnings("ignore:The `numpy:FutureWarning")
+@pytest.mark.parametrize("release", [by_a_method_of_a_sketch, by_a_task_of_dask])
+def test_what_libraries_alone_release_beside_a_chunk_counts_for_all_rows_as_well(release):
+    """No function of the user stands between; four and eight releases of all rows were one and two."""
+    ledger = release(PrivacyLedger())
+    assert len(ledger.entries) >= 4
+    assert ledger.total()[0].adaptive.epsilon == pytest.approx(len(ledger.entries))
+    limited = PrivacyLedger()
+    with limited:
+        limited.limit(1.0, 1e-5)
+    with pytest.raises(LedgerError, match="limit"):
+        release(limited)
+
+
+def test_sketches_in_pipelines_unions_and_columns_count_once_for_each_chunk():
+    for inner in (FeatureUnion([("sketch", LAPLACE_SKETCH)]), ColumnTransformer([("sketch", LAPLACE_SKETCH, [0, 1])])):
+        given = make_pipeline(PublicScaler((-9, 9)), inner).fit(X12_4)
+        with PrivacyLedger() as ledger:
+            transform_chunks(given, np.split(X12_4, 4))
+        assert len(ledger.entries) == 4 and ledger.total()[0].guarantee.epsilon == 1.0
 
 
 class NoisySums:

@@ -101,7 +101,7 @@ def test_fit_on_sparse_rows(points, folder, capsys):
         ([*FIT, *BOUNDS, "--zero-based"], "--zero-based is for LIBSVM files"),
         ([*FIT, *BOUNDS, "--output", "points.csv"], "not the name of a model, like points.npz"),
         ([*FIT, *BOUNDS, "--output", "old.npz"], "old.npz: exists already; --force overwrites it"),
-        (["fit", "old.npz", *FIT[2:], *BOUNDS, "--output", "old.npz", "--force"], "old.npz: is the file to read, and"),
+        (["fit", "old.npz", *FIT[2:], *BOUNDS, "--output", "old.npz", "--force"], "old.npz: is a file to read, and"),
         ([*FIT, *BOUNDS, "--output", "old.npz", "--fill", "a=1"], "--fill goes with --numbers scaled"),
         ([*FIT, *BOUNDS, "--output", "old.npz", "--zero-based"], "--zero-based is for LIBSVM files"),
         ([*FIT, *BOUNDS, "--output", "old.npz", "--limit", "1"], "--limit goes with --ledger FILE"),

@@ -115,6 +115,7 @@ def bad_input(tmp_path_factory):
         dump_svmlight_file(X, y, "points.svm", zero_based=False)
         table = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.where(y, "yes", "no"))
         table[["a", "b", "kind", "c", "d"]].to_csv("points.csv", index=False)
+        (folder / "model.csv").symlink_to(folder / "skdprp_model.npz")
         files = {
             "few": "a,b,c\n1,2,3",
             "text": "a,b,c,d\n1,secret,3,4",
@@ -142,7 +143,8 @@ def bad_input(tmp_path_factory):
         (["predict", "skdprp_model.npz", "nowhere.csv"], "nowhere.csv: No such file"),
         (["predict", "skdprp_model.npz", "points.zip"], "points.zip: unpack it first"),
         ([*PREDICT, "--output", "old.csv"], "old.csv: exists already; --force overwrites it"),
-        ([*PREDICT, "--output", "points.csv", "--force"], "points.csv: is the file to read, and would be overwritten"),
+        ([*PREDICT, "--output", "points.csv", "--force"], "points.csv: is a file to read, and would be overwritten"),
+        ([*PREDICT, "--output", "model.csv", "--force"], "model.csv: is a file to read, and would be overwritten"),
         ([*PREDICT, "--output", "predictions.txt"], "not the name of a table, like predictions.csv"),
         ([*PREDICT, "--output", "nowhere/predictions.csv"], "no such folder"),
         (["predict", "skdprp_model.npz", "few.csv"], "few.csv: no column 'd', which the model takes; if its values"),

@@ -574,10 +574,8 @@ NO_SAMPLERS = {
     "here",
     "is_seeded",
     "last_seeded_draw",
-    "left_a_seed",
     "random_bytes",
     "reproducible_noise",
-    "searches_around",
 }
 
 

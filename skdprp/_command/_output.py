@@ -25,7 +25,7 @@ def check_new(options, kind, suffix, *read):
     if is_ledger(options.output) or (ledger is not None and options.output.resolve() == ledger.resolve()):
         raise ValueError(f"{options.output}: is a ledger, and would be overwritten")
     if options.output.exists() and any(map(options.output.samefile, read)):
-        raise ValueError(f"{options.output}: is the file to read, and would be overwritten")
+        raise ValueError(f"{options.output}: is a file to read, and would be overwritten")
     if options.output.exists() and not options.force:
         raise ValueError(f"{options.output}: exists already; --force overwrites it")
 

@@ -52,7 +52,7 @@ def run(options):
     """Read model and rows, predict, and write the predictions."""
     for path in (options.model, options.file):
         check_file(path)
-    check_new(options, "table", "csv", options.file)
+    check_new(options, "table", "csv", options.file, options.model)
     model = load_model(options.model).estimator
     model = getattr(model, "best_estimator_", model)  # of a search
     X = _read(options, model)

@@ -78,7 +78,8 @@ def audit_epsilon(
         a table with this one row. None is all of it.
     rows_are_trials : bool or None, default=None
         Whether `a` and `b` are single rows of which `release` takes many copies in one call, each row of the result
-        being a trial of its own. None does so for sketches of single rows.
+        being a trial of its own: then no two rows of one call may share noise. None does so for single rows and the
+        sketches of this library, and not for a class that derives from one.
     n_jobs : int or None, default=None
         Number of joblib jobs. Functions run in threads, because copies of a random generator in several processes would
         draw the same noise. With seeded noise (:func:`~skdprp.testing.reproducible_noise`), which works in one thread

@@ -411,8 +411,9 @@ def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None
             estimator = copy(estimator)  # rows without names are meant: no warning at each trial
             del estimator.feature_names_in_
     release = partial(_transform, estimator)
-    # Each row has noise of its own, so that n copies of one row in one call are n trials.
-    one_row = number_of_rows(a) == number_of_rows(b) == 1 if rows_are_trials is None else rows_are_trials
+    # Each row has noise of its own, so that n copies of one row in one call are n trials; others may differ in that.
+    is_own = type(estimator).__module__.startswith("skdprp.sketch.")
+    one_row = is_own and number_of_rows(a) == number_of_rows(b) == 1 if rows_are_trials is None else rows_are_trials
     known = {} if output or not isinstance(estimator, AdditiveSketch) else {"likelihood": _log_ratio(estimator, a, b)}
     if one_row:
         draw = partial(_call_on_copies, release, output=output)

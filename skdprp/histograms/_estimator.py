@@ -166,7 +166,7 @@ class PrivateHistograms(
         if in_plan():  # names of bins would tell of the few rows, and whoever fits a step that follows reads them
             n_samples, counts = N_PUBLIC, [column.public_counts() for column in columns]
         calibration = model._calibrate(n_samples, columns)
-        with calibration.recorded(self) as entry:
+        with calibration.recorded(self, in_plans=True) as entry:
             released = _release(columns, counts, n_samples, **calibration.noise)
         seeded = entry.was_seeded()
         guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee

@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from .._errors import warn_at_caller
 from .._noise import is_seeded, last_seeded_draw
 from .._open_ledgers import ledger_of, mark_open, n_forks, open_journals, process_itself
-from .._recording import Block, EntryBlock, current_entry, innermost
+from .._recording import Block, EntryBlock, current_entry, in_plan, innermost
 from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import LIMIT_FOR_SKETCHES, Limit
@@ -35,6 +35,11 @@ _TRIALS_ARE_SECRET = (
 )
 # Whose functions publish nothing by themselves. Of Python's own those that a package of the user's cannot be called by.
 _LIBRARIES = {"contextlib", "dask", "functools", "joblib", "numpy", "pandas", "polars", "scipy", "skdprp", "sklearn"}
+_HAND_ON = {
+    *("contextlib", "joblib.parallel", "sklearn.compose._column_transformer", "sklearn.pipeline"),
+    *("sklearn.utils._set_output", "sklearn.utils.parallel", "skdprp._errors", "skdprp._recording"),
+    *("skdprp.out_of_core", __name__),
+}
 _CALLS_FUNCTIONS = FunctionTransformer.__module__  # whatever it calls below, which may be a method of a library
 
 
@@ -266,9 +271,9 @@ class Release(EntryBlock):
 
     _kind_of_entry = Entry
 
-    def __init__(self, guarantee, estimator, *, absorbs=False):
+    def __init__(self, guarantee, estimator, *, absorbs=False, in_plans=True):
         super().__init__(frozenset(), seeded=False, absorbs=absorbs)
-        self._guarantee, self._estimator = guarantee, estimator
+        self._guarantee, self._estimator, self._in_plans = guarantee, estimator, in_plans
         self._last_seeded_draw = last_seeded_draw()
 
     def __enter__(self):
@@ -290,6 +295,8 @@ class Release(EntryBlock):
         # A release in a function below belongs to the outer one, but for ledgers that were opened since.
         within = None if outer is None or outer.is_of(frame) else outer.takes(self._estimator, guarantee, frame)
         if within is not None:
+            if in_plan() and not self._in_plans:  # whoever holds it may publish it, and no ledger has it
+                raise TypeError(f"{self._estimator} is fitted inside of another step: report on it after its fit.")
             missing, self.absorbs = self.written - within, True
             self.seeded = outer.seeded and (self.seeded or not missing)
         self._write(missing, books)
@@ -422,8 +429,8 @@ _ROWS = ContextVar("block of which rows releases see", default=None)
 class Rows(Block):
     """Releases see some rows only: (path of the ledger, or "" for all; division; part) from the outermost.
 
-    `are_all` tells whether that is the whole of it, whatever blocks are around, as of chunks that a library hands on.
-    What functions and classes of the user release below may see other rows than those of the chunk.
+    `are_all` tells whether that is the whole of it, whatever blocks are around, as of a chunk that is handed to a
+    sketch. What is released on another way, as by a function or where the chunk is converted, may see other rows.
     """
 
     def __init__(self, parts, *, are_all):
@@ -431,11 +438,17 @@ class Rows(Block):
         self.parts, self.are_all = tuple(parts), are_all
 
 
+def _hands_on(frame):
+    """Whether a frame does no more with a chunk than to hand it to the next step, or to release it."""
+    name = str(frame.f_globals.get("__name__"))
+    return name in _HAND_ON or name.startswith("skdprp.sketch.")
+
+
 def current_rows():
     """Return which rows releases see here, in the form of :class:`Rows`."""
     parts, frame = (), sys._getframe(1)
     for block in innermost(_ROWS):
-        if block.are_all and not _is_of_libraries(block, frame):
+        if block.are_all and not all(_hands_on(below) for below in block.frames_down_to(frame)):
             continue
         parts = (*block.parts, *parts)
         if block.are_all:

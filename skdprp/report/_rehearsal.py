@@ -69,6 +69,7 @@ _FITTED_BEFORE = (
     "{} holds what was fitted before, {}, which a fit to come may publish: pass clone(model), or report it after that "
     "fit."
 )
+_NO_CLONE = "A clone of {} is the estimator itself, which a plan would fit to a few rows: report on it after its fit."
 _MOST_SAMPLES = 2**53
 _ONE_AT_A_TIME = [RLock()]  # of two that silence warnings, the first to end would let those of the other be heard
 _NO_LABELS = "Give y, of all rows: {} lists no classes, and takes them from it."
@@ -203,6 +204,10 @@ def rehearse(estimator, facts):
     """Find all private steps of an estimator, and pass a few rows through what stands before a model."""
     _check_holds_no_fits(estimator)
     model = clone(estimator)
+    originals = {id(part) for part in own_parts(estimator)}
+    for part in own_parts(model):
+        if id(part) in originals:
+            raise ValueError(_NO_CLONE.format(type(part).__name__))
     for step in own_parts(model):
         if is_private(step) and is_of_library(step):
             if has_own_constructor(step):  # which derives parameters from others: those of a clone may be none of a fit

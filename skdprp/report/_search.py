@@ -31,8 +31,7 @@ from sklearn.model_selection import (
 )
 
 from .._adjacency import Unit
-from .._calibration import routed_in, void_if_out_of_reach
-from .._noise import left_a_seed
+from .._calibration import fit_of, routed_in, void_if_out_of_reach
 from ..guarantee import Adjacency, Definition
 from ._structure import all_steps, has_guarantee, has_own_constructor, is_of_library
 
@@ -152,7 +151,8 @@ def _check_records(search, refit):
         raise NotKnown(_NO_REFIT)
     if not refit.is_known:
         raise NotKnown(refit.not_covered[-1])
-    if left_a_seed(search):  # the folds may be seeded where the refit, which shows it, is not
+    fit, is_seeded = fit_of(search), all(charge.seeded for group in refit.charges for charge in group)
+    if fit is not None and fit.is_seeded and not is_seeded:  # some folds had seeds that the refit does not show
         raise NotKnown(_SEED_WAS_LEFT)
     results = search.cv_results_
     n_splits = len({name.partition("_")[0] for name in results if re.match(r"split\d+_", name)})
@@ -178,8 +178,9 @@ def _states_as_much(best, refit):
 
 def _splitter(search, charges):
     """Splitter of the folds, if it puts each row in the same folds of any two neighbours for which all charges hold."""
-    cv = getattr(search, "_checked_cv_orig", None)
-    if cv is None:  # not kept by older versions of scikit-learn; integers are stratified for most classifiers
+    fit = fit_of(search)
+    cv = getattr(search, "_checked_cv_orig", None) if fit is None else fit.cv
+    if cv is None:  # integers are stratified for most classifiers
         cv = check_cv(search.cv, np.arange(2), classifier=is_classifier(search.best_estimator_))
     kind, n_splits = type(cv), search.n_splits_
     if any(charge.unit == Unit.PERSON for charge in charges):
@@ -273,6 +274,8 @@ def _candidates(search, refit, cv):
     for own in _own_parameters(search, refit, private):
         candidate = clone(best).set_params(**fitted_with).set_params(**clone(own, safe=False))
         for path, step in all_steps(candidate):
+            if step is private.get(path):  # which its clone is, too
+                raise NotKnown(_UNKNOWN)
             if path in private:
                 step.guarantee_ = _guarantee_in_a_fold(step, private[path], cv)
             elif path in fitted:

@@ -1,7 +1,9 @@
 """The walk through an estimator: what reaches each step, what it releases, and what is left for those after it."""
 
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Number
 
+import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
@@ -327,13 +329,25 @@ def _each_branch(estimator, steps, name, flow):
         seen = replace(flow, searches=searches, is_shared=True)
         added = of_branch(step, f"{name}.{branch}", seen, passes_on=type(estimator) in _FIT_TRANSFORM)
         searches = tuple({id(one): one for one in (*searches, *added.flow.searches)}.values())
-        # By whatever names or numbers columns are chosen: distances are those of rows with each column once.
-        columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
-        if added.charges and len(set(columns)) < len(columns):
+        if added.charges and _takes_a_column_twice(estimator, branch):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
         part += added
         flows.append(part.flow)
     return part, flows, searches
+
+
+def _takes_a_column_twice(estimator, branch):
+    """Whether a branch of columns takes one twice, by whatever names or numbers: distances are of rows with each once.
+
+    A later fit that was refused has replaced the indices, and left the branches.
+    """
+    if not isinstance(estimator, ColumnTransformer) or not hasattr(estimator, "transformers_"):
+        return False
+    chosen = [estimator._transformer_to_input_indices.get(branch, ())]
+    columns = {name: columns for name, _, columns in estimator.transformers_}.get(branch, ())
+    if not isinstance(columns, str | slice | Number) and np.asarray(columns).dtype.kind != "b":
+        chosen.append([one % estimator.n_features_in_ if isinstance(one, Integral) else one for one in columns])
+    return any(len(set(some)) < len(some) for some in chosen)
 
 
 def _with_frames(part, estimator, name, *, released):
@@ -360,9 +374,16 @@ def _with_members(part, estimator, name):
         assumed += (SAME_ORDER,)
     if isinstance(estimator, KEEP_LABELS):
         charges = tuple(tuple(given_the_labels(charge, estimator) for charge in group) for group in charges)
-    if getattr(estimator, "multilabel_", False):
+    if type(estimator) is OneVsRestClassifier and _may_be_multilabel(estimator):
         not_covered += (f"{name} {_CONSTANT}",)
     return replace(part, assumed=assumed, not_covered=not_covered, charges=charges)
+
+
+def _may_be_multilabel(estimator):
+    """Whether labels had several columns; those of a later fit that was refused may be of another kind."""
+    n_classes = len(getattr(estimator, "classes_", ()))  # none in a plan
+    n_members = 1 if n_classes == 2 else n_classes
+    return getattr(estimator, "multilabel_", False) or (n_classes > 0 and n_members != len(estimator.estimators_))
 
 
 def _density_tells(estimator, steps, flows):

@@ -180,9 +180,10 @@ def _ledgers_have_every_release(case):
             draws_noise = bool(tape) or last_seeded_draw() != before
         if draws_noise:
             return "draws noise when it predicts or scores, which no report charges: release at the fit, once."
-        for name in ("predict", "predict_proba", "decision_function", "transform"):
+        asked = {"score": case.data}
+        for name in ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score"):
             with suppress(Exception):  # of what it refuses others ask
-                first, second = (dense(getattr(fitted, name)(case.X)) for _ in range(2))
+                first, second = (dense(getattr(fitted, name)(*asked.get(name, (case.X,)))) for _ in range(2))
                 if not np.array_equal(first, second, equal_nan=first.dtype.kind == "f"):
                     cure = "draw noise at the fit, once."
                     return f"answers otherwise when it is asked again, which no report charges: {cure}"
