@@ -737,6 +737,33 @@ class CentresByTheFirst(Noisy):
         return X.toarray() - X.toarray()[0] / 2 if sp.issparse(X) else X - X[0] / 2
 
 
+class LeavesFrames(Noisy):
+    def transform(self, X):
+        released = super().transform(X)
+        return X.to_numpy() if isinstance(X, pd.DataFrame) else released
+
+
+class LeavesAMeanOfFrames(Means):
+    def fit(self, X, y=None):
+        super().fit(X)
+        if isinstance(X, pd.DataFrame):
+            self.means_ = X.to_numpy().mean(axis=0)
+        return self
+
+
+class LeavesASingleRow(Noisy):
+    def with_noise(self, X):
+        released = super().with_noise(X)
+        return dense(X) if len(released) == 1 else released
+
+
+class LeavesLaterRows(Noisy):
+    def with_noise(self, X):
+        released = np.array(super().with_noise(X))
+        released[5000:] = dense(X)[5000:]
+        return released
+
+
 class PassesTheIndexOn(Noisy):
     def transform(self, X):
         released = super().transform(X)
@@ -745,6 +772,10 @@ class PassesTheIndexOn(Noisy):
 
 CALLS = {"calls_share_no_noise", "copies_share_no_noise", "threads_share_no_noise", "processes_share_no_noise"}
 BROKEN = [
+    (LeavesFrames(), {"storage_is_irrelevant"}),
+    (LeavesAMeanOfFrames(), {"storage_is_irrelevant"}),
+    (LeavesASingleRow(), {"other_rows_are_irrelevant"}),
+    (LeavesLaterRows(), {"other_rows_are_irrelevant", "rows_and_classes_share_no_noise"}),
     (AnyEpsilon(), {"parameters_without_guarantee_are_refused"}),
     (FillsNaN(), {"rows_that_are_not_finite_are_refused"}),
     (TrustsScikitLearn(), {"rows_that_are_not_finite_are_refused"}),

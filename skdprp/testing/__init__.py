@@ -93,7 +93,8 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - **Rows.** Are they left as they are given? Is the same released of them as arrays of several orders, lists, frames
       (also with unsorted and repeated names), CSR of several forms, float32 and, of whole numbers, uint8, int8 and
       float16? Is the release of a row the same alone, first, last, beside larger and empty ones and, if this library
-      draws the noise, as the first of 10,000? Has what transform returns no index?
+      draws the noise, as the first of 10,000? Do all numbers follow this library's noise, in each of these forms and
+      of 1, 2 and 10,000 rows? Has what transform returns no index?
     - **Sensitivity.** If all that was released so far is the same for two tables, does the next noise have the same
       scale for both, and is it added to as many numbers? For estimators of other packages, two neighbours are compared:
       one of them has another row, target or label, which may be empty or far off. Take all values to which Gaussian or

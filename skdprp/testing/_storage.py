@@ -13,12 +13,13 @@ from ..audit import audit_epsilon
 from ._case import FAR, MANY, Case, dense, error_of
 from ._contents import flat
 from ._heard import use
-from ._tape import SHARE_OF_NOISE, same_tape, tape_of, without_noise
+from ._tape import SHARE_OF_NOISE, noise_in, same_tape, tape_of, without_noise
 
 
 def _storage_is_irrelevant(case):
     release = released_of(case)
     whole = np.rint(np.interp(case.X, (case.X.min(), case.X.max()), (0, 255)))
+    usual = noise_in(partial(release, case.X))
     for X, stores in ((case.X, _STORES), (whole, _WHOLE_STORES), (whole - 128, _SIGNED_STORES)):
         if X is not case.X and error_of(partial(release, X)) is not None:
             continue  # whole numbers may lie beyond what is accepted
@@ -37,7 +38,19 @@ def _storage_is_irrelevant(case):
                     return (
                         f"releases something else of the same rows as {name}: bring rows to one form before all else."
                     )
+                if X is case.X and _lacks_noise(usual, partial(release, stored)):
+                    return f"releases rows as {name} without noise that they have as an array: add it to all numbers."
     return ""
+
+
+def _lacks_noise(usual, function):
+    """Whether numbers that a call returns do not follow the noise, which usual ones do in their place."""
+    if usual is None:
+        return False
+    found = noise_in(function)
+    if found is None or found.shape[1:] != usual.shape[1:]:
+        return True
+    return bool(np.any((found == 0) & (np.resize(usual, found.shape) != 0)))
 
 
 def _one_row_sets_no_type(case):
@@ -132,6 +145,10 @@ def _other_rows_are_irrelevant(case):
         "last": np.vstack([strangers[::-1], X[:1]]),
     }
     place = {"alone": 0, "first of others": 0, "last": -1, "first of very many": 0}
+    usual = noise_in(partial(release, X))
+    for n_rows in (1, 2, MANY):
+        if _lacks_noise(usual, partial(release, np.resize(X, (n_rows, X.shape[1])))):
+            return f"releases {n_rows} rows without noise that they have among others: add it to all numbers."
     released, tape = without_noise(lambda: release(X))
     tape = _by_row(tape, len(X))
     if tape:  # an audit takes too many calls

@@ -8,6 +8,7 @@ import numpy as np
 from .._noise import SeededBlock, last_seeded_draw
 
 SHARE_OF_NOISE = 2.0**-10  # what rounding may move, and what counts as no noise at all
+_LARGE = 8.0  # scales of noise
 
 
 class Tape(list):
@@ -69,6 +70,21 @@ def without_noise(function):
     with taped() as tape:
         returned = function()
     return returned, tape or None
+
+
+def noise_in(function):
+    """How far each number that a call returns follows this library's noise, None if it draws none, or that of bits.
+
+    All noise is 0 in one call, and in another one as large as it hardly ever is.
+    """
+    tape = tape_of(function)
+    if not tape or any(kind == "flip" for kind, _, _ in tape):
+        return None
+    returned = []
+    for size in (0.0, _LARGE):
+        with taped(Played([(kind, scale, values + size * scale) for kind, scale, values in tape])):
+            returned.append(np.asarray(function(), dtype=np.float64))
+    return np.subtract(*returned)
 
 
 def same_tape(a, b, *, share=SHARE_OF_NOISE, more_noise=0.0):
