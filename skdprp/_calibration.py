@@ -278,5 +278,6 @@ def take_over(estimator, fitted):
 
 
 def _drop_others(estimator, fitted):
-    for name in [name for name in vars(estimator).copy() if name.endswith("_") and name not in vars(fitted)]:
-        vars(estimator).pop(name, None)
+    for name in vars(estimator).copy():
+        if name.endswith("_") and not name.startswith("__") and name not in vars(fitted):
+            vars(estimator).pop(name, None)

@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from skdprp import DPPCA, DPSearchCV, PrivacyLedger, privacy_report, set_budget
 from skdprp.testing import reproducible_noise
@@ -215,3 +216,33 @@ def test_no_plan_fits_a_model_that_only_a_call_of_a_library_leads_to():
         ledger.limit(0.01, 1e-9)
         privacy_report(pipeline, X60, Y60)
     assert not ledger.entries and not hasattr(model, "coef_")
+
+
+# Methods of a single object
+
+
+def own(thing, **methods):
+    vars(thing).update(methods)
+    return thing
+
+
+def mixed(rows):
+    return rows + rows.sum(axis=0)
+
+
+def test_splitters_scorers_and_steps_with_methods_of_their_own_are_not_known_by_their_class():
+    """A splitter by labels passed for one by place, a scorer that sketched again for one that does not."""
+    labels = StratifiedKFold(5, shuffle=True, random_state=0)
+    assert privacy_report(GridSearchCV(private_model(), {}, cv=KFold(5)).fit(X60, Y60)).private is not None
+    report = privacy_report(GridSearchCV(private_model(), {}, cv=own(KFold(5), split=labels.split)).fit(X60, Y60))
+    assert report.private is None and "its splitter has methods" in str(report)
+    scorer = make_scorer(accuracy_score)
+    search = GridSearchCV(make_pipeline(sketch(), LogisticRegression()), {}, scoring=scorer, cv=KFold(3)).fit(X60, Y60)
+    assert privacy_report(search).private is not None
+    own(search.scorer_, _score=lambda *data, **known: 0.0)
+    assert privacy_report(search).private is None
+    for model in (make_pipeline(Normalizer(), private_model()), make_pipeline(Normalizer(), sketch())):
+        assert privacy_report(model.fit(X60, Y60)).total is not None
+        own(model[0], transform=mixed)
+        report = privacy_report(model)
+        assert report.total is None and "normalizer has methods that its class has not" in str(report)

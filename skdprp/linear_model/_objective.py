@@ -504,6 +504,7 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         radius_law = (1, 2) if self.noise == "product" else None
         largest = _largest_perturbation(problem, published.scale, radius_law)
+        problem = problem.within_reach(largest)
         release_scale = published.release_factor * problem.gradient_error(penalty, largest) / penalty
         noise = ObjectiveNoise(penalty, published.scale, radius_law, release_scale, release_radius_law=radius_law)
         if radius_law is not None:

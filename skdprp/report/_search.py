@@ -33,7 +33,7 @@ from sklearn.model_selection import (
 from .._adjacency import Unit
 from .._calibration import fit_of, routed_in, void_if_out_of_reach
 from ..guarantee import Adjacency, Definition
-from ._structure import all_steps, has_guarantee, has_own_constructor, is_of_library
+from ._structure import all_steps, has_guarantee, has_own_constructor, has_own_methods, is_of_library
 
 _SEARCHES = (GridSearchCV, RandomizedSearchCV)
 _BY_PLACE = (KFold, RepeatedKFold, LeaveOneOut, LeavePOut, ShuffleSplit, TimeSeriesSplit, PredefinedSplit)
@@ -63,6 +63,7 @@ _BY_ROW = "one row may move others between the folds of {}: set cv=KFold({}, shu
 _BY_PERSON = (
     "rows of one person, or their number, may move others between the folds of {}: set cv=GroupKFold({}, shuffle=True)"
 )
+_OWN_SPLITS = "its splitter has methods that its class has not, and where they put rows is not known"
 _OTHER_GROUPS = "its fits ask for other groups than its splitter: a person may be in any of the folds"
 _NOT_ROUTED = (
     "its fits got groups by the name of a step, and perhaps others than its splitter: let them ask for groups, by "
@@ -182,6 +183,8 @@ def _splitter(search, charges):
     cv = getattr(search, "_checked_cv_orig", None) if fit is None else fit.cv
     if cv is None:  # integers are stratified for most classifiers
         cv = check_cv(search.cv, np.arange(2), classifier=is_classifier(search.best_estimator_))
+    if has_own_methods(cv):
+        raise NotKnown(_OWN_SPLITS)
     kind, n_splits = type(cv), search.n_splits_
     if any(charge.unit == Unit.PERSON for charge in charges):
         if kind not in _BY_GROUPS or not getattr(cv, "shuffle", True):
@@ -224,7 +227,9 @@ def _counts_in_folds(search, cv, group):
     """
     trained, held_out = len(group), 0  # a model releases nothing of what it predicts for held-out rows
     scorers = search.scorer_.values() if isinstance(search.scorer_, Mapping) else [search.scorer_]
-    if any(type(scorer) not in _PREDICT_ONCE for scorer in scorers):  # others may predict again, or fit
+    if any(
+        type(scorer) not in _PREDICT_ONCE or has_own_methods(scorer) for scorer in scorers
+    ):  # others may predict again, or fit
         raise NotKnown(_ANY_SCORER)
     if group[0].per == "transform":
         if is_watched(search):

@@ -248,7 +248,16 @@ def _own_names(estimator):
     names = {name for one in kind.__mro__ if one not in inherited for name in vars(one)} - _RELEASES_NOTHING
     # scikit-learn puts methods for metadata routing into each class.
     added = {name for name in names if not (name.startswith("set_") and name.endswith("_request"))}
-    return added | {name for name in vars(estimator) if callable(getattr(kind, name, None))}
+    return added | _own_methods(estimator)
+
+
+def _own_methods(thing):
+    return {name for name in vars(thing) if callable(getattr(type(thing), name, None))}
+
+
+def has_own_methods(thing):
+    """Whether an object, by itself, has others in the place of methods of its class."""
+    return bool(_own_methods(thing)) if hasattr(thing, "__dict__") else False
 
 
 def is_of_library(estimator):

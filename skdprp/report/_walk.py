@@ -72,6 +72,7 @@ from ._structure import (
     fitted_before,
     guarantee_shown,
     has_guarantee,
+    has_own_methods,
     holds_private,
     is_ensemble,
     is_of_library,
@@ -152,6 +153,7 @@ _UNRECORDED = (
     "cross_validate records neither folds nor scorers: report GridSearchCV(model, {}, cv=KFold(5, shuffle=True))"
 )
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
+_OWN_METHODS = "has methods that its class has not, and what they do to rows is not known: derive a class instead"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
 _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
 _HANDED_NONE = "{}: is handed nothing that comes from these rows"
@@ -236,6 +238,9 @@ def walk(estimator, name, flow, *, passes_on=False):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
     part = replace(part, flow=replace(part.flow, is_shared=flow.is_shared))
+    if has_own_methods(estimator) and not flow.released:
+        uncovered = f"{name or type(estimator).__name__.lower()} {_OWN_METHODS}"
+        part = replace(part, not_covered=(*part.not_covered, uncovered), is_known=False)
     # What fits and transforms at once has not sketched the rows before; a frozen one was fitted before.
     within = estimator.estimator if type(estimator) is FrozenEstimator else estimator
     if not passes_on or type(estimator) in _FIT_TRANSFORM or has_guarantee(within):
