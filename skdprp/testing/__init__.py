@@ -86,10 +86,10 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       that transform and `fit_transform` release vary? If :func:`~skdprp.testing.reproducible_noise` seeds the noise, is
       the guarantee marked as seeded?
     - **What is kept and said.** Attributes of the fitted object, what a pickle of it has, its repr, its report, and the
-      warnings, prints and logs of fit, transform and predict: are they the same where rows, or the weight or group of
-      one row, are others and all released numbers are replayed from a first fit? Do they have a number of the rows, or
-      a sum of equal rows, with all digits? Does the pickle have names of an index or of groups? Do warnings point at
-      the line that calls?
+      warnings, prints and logs of fit, transform and predict, in the thread that calls: are they the same where rows,
+      or the weight or group of one row, are others and all released numbers are replayed from a first fit? Do they have
+      a number of the rows, or a sum of equal rows, with all digits? Does the pickle have names of an index or of
+      groups? Do warnings point at the line that calls?
     - **Rows.** Are they left as they are given? Is the same released of them as arrays of several orders, lists, frames
       (also with unsorted and repeated names), CSR of several forms, float32 and, of whole numbers, uint8, int8 and
       float16? Is the release of a row the same alone, first, last, beside larger and empty ones and, if this library
