@@ -17,6 +17,7 @@ from .ledger._ledger import Release
 from .mechanisms.published import Published
 
 _OUT_OF_REACH = "at so large an epsilon, or so small a delta, tails of the noise count that are never sampled"
+_MOST_FITS = 15  # that a search keeps besides the last: some may go on inside of another
 _LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
 
 
@@ -78,14 +79,15 @@ class Calibration:
 SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it: fit again"
 
 
-def state(estimator, guarantee):
+def state(estimator, guarantee, *, of_a_fit=True):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
     # For reports on searches: a winner that was fitted again, by hand or in another search, tells nothing of the folds.
     # If it asks for groups, whether it got them from the search, as the fits of the folds did.
     is_routed = get_config().get("enable_metadata_routing", False)
     fits = [(_fit_that_goes_on(search, known), known) for search, known in _searches_around()]
-    estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
+    if of_a_fit:
+        estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
     for fit, _ in fits:
         fit.is_seeded |= guarantee.seeded
 
@@ -107,28 +109,33 @@ class FitOfSearch:
     name: str
     candidates: list  # those of its results, an object that no other fit of the search has
     cv: object  # the splitter, which a later fit that is refused replaces in the search
+    is_known: bool  # whether that was the splitter of the folds
     is_seeded: bool = False
 
 
 def _fit_that_goes_on(search, known):
     """Return the fit of a search that goes on, which the search keeps."""
-    kept = vars(search).get("_fit_of_search")
-    if kept is None or kept.candidates is not known["all_candidate_params"]:
+    fits, candidates = vars(search).setdefault("_fits_of_search", []), known["all_candidate_params"]
+    fit = next((one for one in fits if one.candidates is candidates), None)
+    if fit is None:
         cv = getattr(search, "_checked_cv_orig", known.get("cv_orig"))
-        search._fit_of_search = kept = FitOfSearch(uuid4().hex, known["all_candidate_params"], cv)
-    return kept
+        # If folds were fitted elsewhere, a function that chooses the winner may have fitted the search in between.
+        is_known = "params" not in known["results"] or not callable(search.refit)
+        fit = FitOfSearch(uuid4().hex, candidates, cv, is_known)
+        search._fits_of_search = [*fits[-_MOST_FITS:], fit]
+    return fit
 
 
 def fit_of(search):
     """Return the fit that the results of a search are of, or None if nothing private of this library was fitted."""
-    kept = vars(search).get("_fit_of_search")
-    return kept if kept is not None and kept.candidates is search.cv_results_["params"] else None
+    fits, candidates = vars(search).get("_fits_of_search", ()), search.cv_results_["params"]
+    return next((fit for fit in fits if fit.candidates is candidates), None)
 
 
 def routed_in(search, estimator):
     """Whether a search routed metadata to an estimator as it fitted its winner, None if that was not its last fit."""
     fit = fit_of(search)
-    return None if fit is None else getattr(estimator, "_routed_in", {}).get(fit.name)
+    return None if fit is None or not fit.is_known else getattr(estimator, "_routed_in", {}).get(fit.name)
 
 
 def is_as_stated(estimator):

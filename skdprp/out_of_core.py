@@ -11,12 +11,13 @@ from uuid import uuid4
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
 
 from ._lazy import is_lazy
 from ._rows import has_rows
 from .ledger._ledger import Rows, current_rows
 from .ledger._totals import CHUNKS
+
+_PARTS = "steps", "transformer_list", "transformers", "transformers_"  # of composites, which may differ from parameters
 
 
 def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
@@ -25,7 +26,8 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     Parameters
     ----------
     sketch : estimator
-        A fitted sketch, or another transformer of rows.
+        A fitted sketch, or another transformer of rows. In a ledger, each chunk counts as rows of its own if all steps
+        are of classes of this library and of scikit-learn; with a class of yours, each counts for all rows.
     chunks : iterable of {array-like, sparse matrix} of shape (n_rows, n_features)
         Chunks of rows, in order and each taken when there is room for it: slices of a :class:`numpy.memmap`, parts of
         a file read by a generator. One array may be filled again for each: it is copied where others are in work.
@@ -79,8 +81,11 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     run, rows = f"{CHUNKS}{uuid4().hex}", current_rows()
     # Classes of the user may release other rows than those of the chunk: that counts for all.
     chunk_of = ((("", run, str(place)),) for place in count()) if _is_of_libraries(sketch) else repeat(())
-    places = ((*rows, *own) for own in chunk_of)
-    tasks = (delayed(_transform)(sketch, *task) for task in zip(_until_error(chunks, failed), places, strict=False))
+    places = ((rows, own) for own in chunk_of)
+    tasks = (
+        delayed(_transform)(sketch, chunk, *place)
+        for chunk, place in zip(_until_error(chunks, failed), places, strict=False)
+    )
     sketches = _one_by_one(tasks) if release.n_jobs == 1 else release(tasks)
     with closing(_in_turn(sketches, failed)) as sketches:
         if verbose:
@@ -153,20 +158,20 @@ def _until_error(chunks, failed):
 
 def _is_of_libraries(sketch):
     """Whether a sketch, or a composite, and all its parts are of classes of this library and of scikit-learn."""
-    parts = [sketch, *sketch.get_params().values()] if isinstance(sketch, BaseEstimator) else [sketch]
-    for part in parts:
-        if hasattr(part, "fit") or hasattr(part, "transform"):
-            is_own = type(part).__module__.partition(".")[0] in ("sklearn", "skdprp")
-            if not is_own or {"transform", "fit_transform"} & vars(part).keys():
-                return False
-    return True
+    if not hasattr(sketch, "fit") and not hasattr(sketch, "transform"):  # such as "drop"
+        return True
+    if type(sketch).__module__.partition(".")[0] not in ("sklearn", "skdprp"):
+        return False
+    held = [entry[1] for name in _PARTS for entry in getattr(sketch, name, ())]
+    is_changed = {"transform", "fit_transform"} & vars(sketch).keys()
+    return not is_changed and all(map(_is_of_libraries, [*held, *sketch.get_params(deep=False).values()]))
 
 
-def _transform(sketch, chunk, rows):
+def _transform(sketch, chunk, rows, own):
     """Release a chunk, whose rows are in no other, as a ledger counts; return what refuses it, to be raised in turn."""
     try:
-        rows = () if is_lazy(chunk) else rows  # what computes it may release others
-        with Rows(rows, are_all=True):
+        own = () if is_lazy(chunk) and not _is_sketch(sketch) else own  # what computes it may release others
+        with Rows((*rows, *own), are_all=True):
             output = sketch.transform(chunk)
         # Of others it may be a view of an array that is filled again.
         return output if _is_sketch(sketch) else np.array(output.toarray() if sp.issparse(output) else output)

@@ -246,3 +246,42 @@ def test_splitters_scorers_and_steps_with_methods_of_their_own_are_not_known_by_
         own(model[0], transform=mixed)
         report = privacy_report(model)
         assert report.total is None and "normalizer has methods that its class has not" in str(report)
+
+
+# Fits of a search inside of its own fit
+
+
+@pytest.mark.parametrize("is_seeded", [False, True])
+def test_a_search_that_its_refit_fits_to_something_else_is_reported_as_it_was_before(is_seeded):
+    """Its folds were by labels, or from a seed; the fit in between was to other rows, by place and without a seed."""
+    searches, seeds = [], [reproducible_noise(0)]
+
+    def refit(results):
+        if len(searches) == 1:
+            searches.append(None)
+            if is_seeded:
+                seeds[0].__exit__(None, None, None)
+            searches[0].set_params(cv=KFold(3)).fit(np.zeros((12, 4)), np.arange(12) % 2)
+        return 0
+
+    cv = KFold(3) if is_seeded else StratifiedKFold(3)
+    searches.append(GridSearchCV(private_model(), {}, cv=cv, refit=refit))
+    if is_seeded:
+        seeds[0].__enter__()
+    report = privacy_report(searches[0].fit(X60, Y60))
+    assert report.private is None
+
+
+def test_scores_of_a_search_under_a_seed_mark_its_report_and_take_nothing_from_it():
+    search = GridSearchCV(make_pipeline(sketch(), LogisticRegression()), {}, cv=KFold(3)).fit(X60, Y60)
+    before = privacy_report(search).private
+    with reproducible_noise(0):
+        search.predict(X60)
+    after = privacy_report(search).private
+    assert after.epsilon == before.epsilon and after.seeded
+
+
+def test_columns_and_labels_that_a_refused_fit_left_of_another_width_hide_nothing():
+    columns = ColumnTransformer([("sketch", LAPLACE_SKETCH, [0, -4])]).fit(X60)
+    refused(columns.fit_transform, np.full((5, 5), np.nan))
+    assert "given a column several times" in str(privacy_report(columns))

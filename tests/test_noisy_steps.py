@@ -349,13 +349,17 @@ def test_few_sampled_values_cost_what_they_did():
 def test_samples_with_no_noise_or_hardly_any_row_are_known_by_whether_the_row_is_sampled(known, share, adjacency):
     """These raised errors of the accountant, which overflowed."""
     for epsilon in (0.0, 3.0, -0.5):
-        expected = 1 - (1 - share) * math.exp(min(epsilon, 0.0)) if epsilon < 0 else share
+        unsampled = subsampled_gaussian_profile(epsilon, **known | {"rate": 1.0}, adjacency=adjacency)
+        expected = share * unsampled + (1 - share) * max(0.0, -math.expm1(epsilon))
         stated = subsampled_gaussian_profile(epsilon, **known, adjacency=adjacency)
         assert stated == pytest.approx(expected, rel=1e-12, abs=0) and math.copysign(1.0, stated) == 1.0
+        assert unsampled == 1.0 or known["rate"] != 0.1  # without noise the row is found wherever it is
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("known", [{"scale": 1e6, "rate": 1e-9}, {"scale": 1e9, "rate": 0.5, "n_steps": 100}])
+@pytest.mark.parametrize(
+    "known", [{"scale": 1e6, "rate": 1e-9}, {"scale": 1e9, "rate": 0.5, "n_steps": 100}, {"scale": 1e300, "rate": 0.5}]
+)
 def test_losses_that_floats_do_not_tell_from_zero_are_accounted(known, adjacency):
     stated = subsampled_gaussian_profile(1e-3, **known, adjacency=adjacency)
     assert 0.0 < stated < 1e-12

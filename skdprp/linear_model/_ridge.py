@@ -443,10 +443,14 @@ class DPRidge(RegressorMixin, PrivateMoments):
 
     def __getattr__(self, name):
         """Say why an attribute is missing after a descent."""
-        reason = f"{type(self).__name__!r} object has no attribute {name!r}"
-        if name in _OF_MOMENTS and vars(self).get("mechanism_") == "descent":
-            reason += ": it has none after a descent, but with mechanism='moments' or 'projection'"
-        raise AttributeError(reason, name=name, obj=self)
+        if name not in _OF_MOMENTS or vars(self).get("mechanism_") != "descent":
+            return object.__getattribute__(self, name)  # which says why it is missing
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}: it has none after a descent, but with "
+            "mechanism='moments' or 'projection'",
+            name=name,
+            obj=self,
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

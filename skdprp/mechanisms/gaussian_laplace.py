@@ -50,6 +50,8 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
         return _below_zero(epsilon, gaussian_profile(-epsilon, scale=scale, sensitivity=sensitivity))
     if sensitivity == 0:
         return 0.0
+    if scale == 0:
+        return 1.0
     mu = max(sensitivity / scale, LEAST_DELTA)
     upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
     if not (mu <= _EXACT_MU or np.isinf(mu) or np.isinf(epsilon)):  # two large numbers, which may nearly cancel

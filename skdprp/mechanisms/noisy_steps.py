@@ -21,7 +21,8 @@ from .randomised_response import randomised_response_profile
 
 _INTERVALS, _MOST_INTERVALS = 2.0**9, 2.0**15  # of the grid of losses: finer ones cost time and gain next to nothing
 _REACH = 10.0  # standard deviations, beyond which dp-accounting counts all losses as infinite
-_LEAST_MULTIPLIER = 2.0**-5  # of the noise, below which dp-accounting overflows
+_LEAST_MULTIPLIER, _LARGEST_MULTIPLIER = 2.0**-5, 2.0**500  # of the noise, beyond which dp-accounting overflows
+_ALL = 1 - 2.0**-40  # a rate above which rows are taken to be always sampled
 _FINEST = 2.0**-40  # grid of losses: finer ones are below what floats tell apart from 1
 _DIGITS, _POWER = 2.0**-7, 2.0**-4  # together one part in 2048 of the scale
 _SHARE_OF_TAIL = 2.0**-12  # of delta, for the sampling of many values
@@ -54,7 +55,7 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
         A delta for which the releases together are (epsilon, delta)-DP: the least one without sampling; otherwise one
         above it, by a small share and by 2**-40, or 2**-49 for each step if these are more than 512. If the noise is
         below 1/32 of the sensitivity, or a row is sampled in any step with a probability of no more than that, it is
-        the probability that a row is ever sampled.
+        the least one without sampling, times the probability that a row is ever sampled.
 
     Raises
     ------
@@ -103,19 +104,19 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     >>> f"{subsampled_gaussian_profile(2.85, **known):.1e}"
     '9.7e-06'
     """
-    if rate == 1.0:
-        sensitivity = rows_that_differ(adjacency) * sensitivity
-        return gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity * np.sqrt(n_steps))
+    of_all = rows_that_differ(adjacency) * sensitivity * np.sqrt(n_steps)
+    unsampled = gaussian_profile(epsilon, scale=scale, sensitivity=of_all)
+    if rate >= _ALL:
+        return unsampled
     if np.isnan(epsilon):
         return 1.0  # the accountant would find no loss above it
     if sensitivity == 0 or scale == np.inf:
         return float(0.0 - np.expm1(min(epsilon, 0.0)))
-    # With little noise, or a row that is hardly ever sampled, for no more than that it is sampled at all: exactly so
-    # without noise, and below what the accountant rounds up by.
+    # With little noise, or a row that is hardly ever sampled, no more is known than in which steps it is sampled.
     ever_sampled = -np.expm1(n_steps * np.log1p(-rate))
     if scale < _LEAST_MULTIPLIER * sensitivity or ever_sampled <= fourier_error(n_steps):
-        return float(ever_sampled - (1 - ever_sampled) * np.expm1(min(epsilon, 0.0)))
-    composed = _composed_losses(scale / sensitivity, rate, n_steps, adjacency)
+        return float(ever_sampled * unsampled - (1 - ever_sampled) * np.expm1(min(epsilon, 0.0)))
+    composed = _composed_losses(min(scale / sensitivity, _LARGEST_MULTIPLIER), rate, n_steps, adjacency)
     return float(min(max(0.0, composed.get_delta_for_epsilon(epsilon)) + fourier_error(n_steps), 1.0))
 
 

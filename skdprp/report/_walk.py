@@ -349,9 +349,15 @@ def _takes_a_column_twice(estimator, branch):
     if not isinstance(estimator, ColumnTransformer) or not hasattr(estimator, "transformers_"):
         return False
     chosen = [estimator._transformer_to_input_indices.get(branch, ())]
-    columns = {name: columns for name, _, columns in estimator.transformers_}.get(branch, ())
+    fitted = {name: columns for name, _, columns in estimator.transformers_}
+    columns = fitted.get(branch, ())
     if not isinstance(columns, str | slice | Number) and np.asarray(columns).dtype.kind != "b":
-        chosen.append([one % estimator.n_features_in_ if isinstance(one, Integral) else one for one in columns])
+        chosen.append(list(columns))
+        # Counted from the start and from the end, they depend on the width, which the remainder shows.
+        if len({one < 0 for one in columns if isinstance(one, Integral)}) > 1:
+            rest = list(fitted.get("remainder", ()))
+            if not rest or rest != list(estimator._remainder[2]):
+                return True
     return any(len(set(some)) < len(some) for some in chosen)
 
 
@@ -388,7 +394,9 @@ def _may_be_multilabel(estimator):
     """Whether labels had several columns; those of a later fit that was refused may be of another kind."""
     n_classes = len(getattr(estimator, "classes_", ()))  # none in a plan
     n_members = 1 if n_classes == 2 else n_classes
-    return getattr(estimator, "multilabel_", False) or (n_classes > 0 and n_members != len(estimator.estimators_))
+    if getattr(estimator, "multilabel_", False) or (n_classes and n_members != len(estimator.estimators_)):
+        return True
+    return len(set(map(type, getattr(estimator, "estimators_", ())))) > 1  # one is a constant
 
 
 def _density_tells(estimator, steps, flows):

@@ -205,9 +205,9 @@ class BaseSketch(
         """State of a copy that is about to release, and of this sketch, that whoever has the seed can undo it."""
         RELEASED_SEEDED.add(sketch._fit_name)
         stated = sketch.guarantee_
-        state(sketch, stated.mark_seeded())
+        state(sketch, stated.mark_seeded(), of_a_fit=False)
         if self.guarantee_ is stated:  # it may be of another fit by now
-            state(self, sketch.guarantee_)
+            state(self, sketch.guarantee_, of_a_fit=False)
 
     @silent
     def project_queries(self, X):
