@@ -88,8 +88,28 @@ def state(estimator, guarantee, *, of_a_fit=True):
     fits = [(_fit_that_goes_on(search, known), known) for search, known in _searches_around()]
     if of_a_fit:
         estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
+        if labels := _labels_of_one_vs_rest():
+            estimator._labels_of_one_vs_rest = labels
     for fit, _ in fits:
         fit.is_seeded |= guarantee.seeded
+
+
+def _labels_of_one_vs_rest():
+    """Return a name for the labels of a OneVsRestClassifier that fits its members around this call, or None."""
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if frame.f_code.co_name == "fit" and frame.f_globals.get("__name__") == "sklearn.multiclass":
+            labels = getattr(frame.f_locals["self"], "label_binarizer_", None)
+            if labels is not None and not hasattr(labels, "_name_for_members"):
+                labels._name_for_members = uuid4().hex
+            return getattr(labels, "_name_for_members", None)
+    return None
+
+
+def has_its_labels(model, member):
+    """Whether a OneVsRestClassifier has the labels by which it fitted a member, as far as that is known."""
+    name = getattr(member, "_labels_of_one_vs_rest", None)
+    return name is None or name == getattr(getattr(model, "label_binarizer_", None), "_name_for_members", None)
 
 
 def _searches_around():

@@ -255,8 +255,8 @@ def test_the_last_bits_of_a_release_do_not_tell_rows_apart(noise, monkeypatch):
     assert not low_bits(sketch.transform)(np.zeros((10_000, 1))).any()
 
     standard = {"gaussian": lambda size: _noise.draw_gaussian(size, 1.0), "laplace": _noise._standard_laplace}[noise]
-    monkeypatch.setattr(
-        _noise, f"_rounded_to_{noise}", lambda fractions, steps: fractions + steps * standard(fractions.size)
+    monkeypatch.setitem(
+        _noise._ROUNDED_TO, noise, lambda fractions, steps: fractions + steps * standard(fractions.size)
     )
     assert audit(low_bits(sketch.transform), zero, one, sketch.guarantee_.delta) > 1.0
 

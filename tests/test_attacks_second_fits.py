@@ -285,3 +285,14 @@ def test_columns_and_labels_that_a_refused_fit_left_of_another_width_hide_nothin
     columns = ColumnTransformer([("sketch", LAPLACE_SKETCH, [0, -4])]).fit(X60)
     refused(columns.fit_transform, np.full((5, 5), np.nan))
     assert "given a column several times" in str(privacy_report(columns))
+
+
+@pytest.mark.parametrize("member", [private_model(), make_pipeline(Normalizer(), private_model())])
+def test_a_refused_fit_to_as_many_classes_hides_no_columns_of_labels(member):
+    labels = np.c_[Y60, (np.arange(60) // 2) % 2, np.arange(60) == 7].astype(int)
+    model = OneVsRestClassifier(member).fit(X60, labels)
+    assert "constant for a column of labels" in str(privacy_report(model))
+    refused(model.fit, np.full((60, 4), np.nan), np.arange(60) % 3)
+    assert privacy_report(model).total is None
+    for fitted in (model.fit(X60, np.arange(60) % 3), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert privacy_report(fitted).total is not None

@@ -34,7 +34,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
-from .._calibration import is_as_stated
+from .._calibration import has_its_labels, is_as_stated
 from .._lazy import SAME_ORDER, output_container
 from .._printing import RELEASED_AT
 from ..guarantee import (
@@ -68,6 +68,7 @@ from ._search import NotKnown, has_refit, is_search, is_watched, releases_of_sea
 from ._structure import (
     COMPOSITES,
     all_held,
+    all_steps,
     branches,
     fitted_before,
     guarantee_shown,
@@ -396,7 +397,9 @@ def _may_be_multilabel(estimator):
     n_members = 1 if n_classes == 2 else n_classes
     if getattr(estimator, "multilabel_", False) or (n_classes and n_members != len(estimator.estimators_)):
         return True
-    return len(set(map(type, getattr(estimator, "estimators_", ())))) > 1  # one is a constant
+    members = getattr(estimator, "estimators_", ())
+    steps = [step for member in members for _, step in all_steps(member)]
+    return len(set(map(type, members))) > 1 or not all(has_its_labels(estimator, step) for step in steps)
 
 
 def _density_tells(estimator, steps, flows):
