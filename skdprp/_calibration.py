@@ -1,6 +1,7 @@
 """What an estimator fixes before it draws any noise: the noise, and what is true of it."""
 
 import math
+import multiprocessing
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -96,6 +97,8 @@ def state(estimator, guarantee, *, of_a_fit=True):
 
 def _labels_of_one_vs_rest():
     """Return a name for the labels of a OneVsRestClassifier that fits its members around this call, or None."""
+    if multiprocessing.parent_process() is not None:  # a fork has a copy of it
+        return None
     frame = sys._getframe()
     while frame := frame.f_back:
         if frame.f_code.co_name == "fit" and frame.f_globals.get("__name__") == "sklearn.multiclass":
