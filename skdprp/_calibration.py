@@ -1,24 +1,20 @@
 """What an estimator fixes before it draws any noise: the noise, and what is true of it."""
 
 import math
-import multiprocessing
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from uuid import uuid4
 
 import numpy as np
-from sklearn import get_config
 
 from ._digits import to_python
 from ._errors import warn_at_caller
+from ._fits_around import note_fits_around
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
 from .mechanisms.published import Published
 
 _OUT_OF_REACH = "at so large an epsilon, or so small a delta, tails of the noise count that are never sampled"
-_MOST_FITS = 15  # that a search keeps besides the last: some may go on inside of another
 _LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
 
 
@@ -83,82 +79,7 @@ SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it:
 def state(estimator, guarantee, *, of_a_fit=True):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
-    # For reports on searches: a winner that was fitted again, by hand or in another search, tells nothing of the folds.
-    # If it asks for groups, whether it got them from the search, as the fits of the folds did.
-    is_routed = get_config().get("enable_metadata_routing", False)
-    fits = [(_fit_that_goes_on(search, known), known) for search, known in _searches_around()]
-    if of_a_fit:
-        estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
-        if labels := _labels_of_one_vs_rest():
-            estimator._labels_of_one_vs_rest = labels
-    for fit, _ in fits:
-        fit.is_seeded |= guarantee.seeded
-
-
-def _labels_of_one_vs_rest():
-    """Return a name for the labels of a OneVsRestClassifier that fits its members around this call, or None."""
-    if multiprocessing.parent_process() is not None:  # a fork has a copy of it
-        return None
-    frame = sys._getframe()
-    while frame := frame.f_back:
-        if frame.f_code.co_name == "fit" and frame.f_globals.get("__name__") == "sklearn.multiclass":
-            labels = getattr(frame.f_locals["self"], "label_binarizer_", None)
-            if labels is not None and not hasattr(labels, "_name_for_members"):
-                labels._name_for_members = uuid4().hex
-            return getattr(labels, "_name_for_members", None)
-    return None
-
-
-def has_its_labels(model, member):
-    """Whether a OneVsRestClassifier has the labels by which it fitted a member, as far as that is known."""
-    name = getattr(member, "_labels_of_one_vs_rest", None)
-    return name is None or name == getattr(getattr(model, "label_binarizer_", None), "_name_for_members", None)
-
-
-def _searches_around():
-    """Yield the searches of scikit-learn that are fitted around this call, with the variables of that method."""
-    frame = sys._getframe()
-    while frame := frame.f_back:
-        if {"all_candidate_params", "results"} <= {*frame.f_code.co_cellvars}:  # a look at variables takes longer
-            known = frame.f_locals
-            if hasattr(known.get("self"), "_run_search"):
-                yield known["self"], known
-
-
-@dataclass
-class FitOfSearch:
-    """One fit of a search, by a name that the winner gets, too."""
-
-    name: str
-    candidates: list  # those of its results, an object that no other fit of the search has
-    cv: object  # the splitter, which a later fit that is refused replaces in the search
-    is_known: bool  # whether that was the splitter of the folds
-    is_seeded: bool = False
-
-
-def _fit_that_goes_on(search, known):
-    """Return the fit of a search that goes on, which the search keeps."""
-    fits, candidates = vars(search).setdefault("_fits_of_search", []), known["all_candidate_params"]
-    fit = next((one for one in fits if one.candidates is candidates), None)
-    if fit is None:
-        cv = getattr(search, "_checked_cv_orig", known.get("cv_orig"))
-        # If folds were fitted elsewhere, a function that chooses the winner may have fitted the search in between.
-        is_known = "params" not in known["results"] or not callable(search.refit)
-        fit = FitOfSearch(uuid4().hex, candidates, cv, is_known)
-        search._fits_of_search = [*fits[-_MOST_FITS:], fit]
-    return fit
-
-
-def fit_of(search):
-    """Return the fit that the results of a search are of, or None if nothing private of this library was fitted."""
-    fits, candidates = vars(search).get("_fits_of_search", ()), search.cv_results_["params"]
-    return next((fit for fit in fits if fit.candidates is candidates), None)
-
-
-def routed_in(search, estimator):
-    """Whether a search routed metadata to an estimator as it fitted its winner, None if that was not its last fit."""
-    fit = fit_of(search)
-    return None if fit is None or not fit.is_known else getattr(estimator, "_routed_in", {}).get(fit.name)
+    note_fits_around(estimator, is_seeded=guarantee.seeded, of_a_fit=of_a_fit)
 
 
 def is_as_stated(estimator):

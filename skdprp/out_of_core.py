@@ -80,11 +80,10 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     failed = []  # what cuts off the chunks; it goes to no worker
     run, rows = f"{CHUNKS}{uuid4().hex}", current_rows()
     # Classes of the user may release other rows than those of the chunk: that counts for all.
-    chunk_of = ((("", run, str(place)),) for place in count()) if _is_of_libraries(sketch) else repeat(())
-    places = ((rows, own) for own in chunk_of)
+    chunk_of = ((("", run, str(place)),) for place in count()) if _has_known_steps(sketch) else repeat(())
     tasks = (
-        delayed(_transform)(sketch, chunk, *place)
-        for chunk, place in zip(_until_error(chunks, failed), places, strict=False)
+        delayed(_transform)(sketch, chunk, rows, own)
+        for chunk, own in zip(_until_error(chunks, failed), chunk_of, strict=False)
     )
     sketches = _one_by_one(tasks) if release.n_jobs == 1 else release(tasks)
     with closing(_in_turn(sketches, failed)) as sketches:
@@ -156,7 +155,7 @@ def _until_error(chunks, failed):
         yield chunk
 
 
-def _is_of_libraries(sketch):
+def _has_known_steps(sketch):
     """Whether a sketch, or a composite, and all its parts are of classes of this library and of scikit-learn."""
     if not hasattr(sketch, "fit") and not hasattr(sketch, "transform"):  # such as "drop"
         return True
@@ -164,7 +163,7 @@ def _is_of_libraries(sketch):
         return False
     held = [entry[1] for name in _PARTS for entry in getattr(sketch, name, ())]
     is_changed = {"transform", "fit_transform"} & vars(sketch).keys()
-    return not is_changed and all(map(_is_of_libraries, [*held, *sketch.get_params(deep=False).values()]))
+    return not is_changed and all(map(_has_known_steps, [*held, *sketch.get_params(deep=False).values()]))
 
 
 def _transform(sketch, chunk, rows, own):

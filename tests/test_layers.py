@@ -12,7 +12,7 @@ import skdprp
 
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
-    {"_adjacency", "_digits", "_lazy", "_open_ledgers", "_version"},
+    {"_adjacency", "_digits", "_fits_around", "_lazy", "_open_ledgers", "_version"},
     {"_errors", "_recording"},
     {"_kernels", "_noise", "_rows", "_sums"},
     {"_validation"},

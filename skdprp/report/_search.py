@@ -31,7 +31,8 @@ from sklearn.model_selection import (
 )
 
 from .._adjacency import Unit
-from .._calibration import fit_of, routed_in, void_if_out_of_reach
+from .._calibration import void_if_out_of_reach
+from .._fits_around import fit_of, routed_in
 from ..guarantee import Adjacency, Definition
 from ._structure import all_steps, has_guarantee, has_own_constructor, has_own_methods, is_of_library
 
@@ -227,9 +228,8 @@ def _counts_in_folds(search, cv, group):
     """
     trained, held_out = len(group), 0  # a model releases nothing of what it predicts for held-out rows
     scorers = search.scorer_.values() if isinstance(search.scorer_, Mapping) else [search.scorer_]
-    if any(
-        type(scorer) not in _PREDICT_ONCE or has_own_methods(scorer) for scorer in scorers
-    ):  # others may predict again, or fit
+    # Others may predict again, or fit.
+    if any(type(scorer) not in _PREDICT_ONCE or has_own_methods(scorer) for scorer in scorers):
         raise NotKnown(_ANY_SCORER)
     if group[0].per == "transform":
         if is_watched(search):

@@ -34,7 +34,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
-from .._calibration import has_its_labels, is_as_stated
+from .._calibration import is_as_stated
+from .._fits_around import has_its_labels
 from .._lazy import SAME_ORDER, output_container
 from .._printing import RELEASED_AT
 from ..guarantee import (
