@@ -38,10 +38,11 @@ from skdprp import (
     testing,
 )
 from skdprp._calibration import state
+from skdprp._noise import SAMPLING_LOSS
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
-from skdprp.mechanisms import Published
+from skdprp.mechanisms import Published, add_gaussian, gaussian_scale, sampled_target
 from skdprp.testing import (
     _private_checks,
     _storage,
@@ -186,11 +187,13 @@ class Means(BaseEstimator):
         return 2 * float(self.bound) * n_features**0.5
 
     def release(self, sums, n_samples):
-        options = {"epsilon": self.epsilon, "delta": self.delta, "max_change": self.sensitivity(len(sums))}
-        mechanism = DPRandomProjection(projection="identity", adjacency="l2", **options).fit([sums])
-        guarantee = self.state(mechanism.guarantee_)
-        with entry(guarantee, type(self).__name__):
-            return mechanism.transform([sums])[0] / n_samples, guarantee
+        change, sampling = self.sensitivity(len(sums)) * (1 + 1e-9), len(sums) * SAMPLING_LOSS  # sums are rounded
+        scale = gaussian_scale(*sampled_target(self.epsilon, self.delta, n_changed=len(sums)), sensitivity=change)
+        loss = PrivacyLoss(mu=change / scale, sampling=sampling)
+        guarantee = self.state(PrivacyGuarantee(self.epsilon, self.delta, mechanism="Gaussian mechanism", loss=loss))
+        with entry(guarantee, type(self).__name__) as release:
+            means = add_gaussian(sums, scale) / n_samples
+        return means, guarantee.mark_seeded() if release.was_seeded() else guarantee
 
     def state(self, guarantee):
         facts = {"released": "the mean of each column", "assumptions": ("the number of rows is public",)}
@@ -224,12 +227,20 @@ class Noisy(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return X
 
     def with_noise(self, X):
-        return self.mechanism_.transform(X)
+        with entry(self.guarantee_, type(self).__name__):
+            return add_gaussian(X.toarray() if sp.issparse(X) else X, self.mechanism_.scale_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class BySketch(Noisy):
+    """The same noise, drawn by the sketch, whose guarantee is marked where it is seeded."""
+
+    def with_noise(self, X):
+        return self.mechanism_.transform(X)
 
 
 def own_noise(shape, epsilon):
@@ -262,7 +273,7 @@ class Counts(Means):
 
 class HalfTheNoiseOfRows(Noisy):
     def with_noise(self, X):
-        return self.mechanism_.transform(2 * X) / 2
+        return super().with_noise(2 * X) / 2
 
 
 class HalfTheCounts(Counts):
@@ -271,7 +282,7 @@ class HalfTheCounts(Counts):
 
 
 ROWS = np.linspace(-1, 1, 20)[:, None]
-STRANGERS = [(Means(), {}), (Noisy(), {}), (Counts(), {}), (Counts(), {"X": ROWS})]
+STRANGERS = [(Means(), {}), (Noisy(), {}), (BySketch(), {}), (Counts(), {}), (Counts(), {"X": ROWS})]
 
 
 @parametrize_with_private_checks(STRANGERS)
@@ -391,7 +402,7 @@ class ComputesInTheTypeOfParameters(Means):
         return 2 * (self.bound / 3) * 3 * n_features**0.5
 
 
-class FitsOnSketches(Noisy):
+class FitsOnSketches(BySketch):
     def fit(self, X, y=None):
         super().fit(X).transform(X)
         return self
@@ -400,7 +411,7 @@ class FitsOnSketches(Noisy):
 class KeepsItsNoise(Noisy):
     def fit(self, X, y=None):
         super().fit(X)
-        self.noise_ = self.mechanism_.transform(np.zeros((1, self.n_features_in_)))
+        self.noise_ = super().with_noise(np.zeros((1, self.n_features_in_)))
         return self
 
     def with_noise(self, X):
@@ -441,7 +452,7 @@ class ReleasesTwiceByFitTransform(Noisy):
 
 class ScaledByFitTransform(Noisy):
     def fit_transform(self, X, y=None):
-        return self.fit(X).mechanism_.transform(100 * finite(self, X)) / 100
+        return self.fit(X).with_noise(100 * finite(self, X)) / 100
 
 
 class GlobalGenerator(Counts):
@@ -492,8 +503,9 @@ class OneNoiseForAllColumns(Means):
 
 
 class HidesTheSeed(Means):
-    def state(self, guarantee):
-        return replace(super().state(guarantee), seeded=False)
+    def release(self, sums, n_samples):
+        means, guarantee = super().release(sums, n_samples)
+        return means, replace(guarantee, seeded=False)
 
 
 class KeepsARow(Means):
@@ -963,7 +975,7 @@ def test_whole_numbers_of_any_size_may_be_parameters():
     dict(_private_checks(Keyed()))["types_of_parameters_are_irrelevant"]()
 
 
-class MarksItsGuarantee(Noisy):
+class MarksItsGuarantee(BySketch):
     """States after each transform what its mechanism states then, which seeded noise marks."""
 
     def transform(self, X):
@@ -983,7 +995,7 @@ def test_no_class_is_changed_while_it_is_checked():
     """Releases were counted by a method that took the place of that of all estimators of the class, in all threads."""
     methods = set()
 
-    class Watched(Noisy):
+    class Watched(BySketch):
         def transform(self, X):
             methods.add(Watched.transform)
             return super().transform(X)
