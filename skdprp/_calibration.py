@@ -9,7 +9,7 @@ import numpy as np
 
 from ._digits import to_python
 from ._errors import warn_at_caller
-from ._fits_around import note_fits_around
+from ._fits_around import note_fit
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
 from .mechanisms.published import Published
@@ -79,7 +79,7 @@ SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it:
 def state(estimator, guarantee, *, of_a_fit=True):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
-    note_fits_around(estimator, is_seeded=guarantee.seeded, of_a_fit=of_a_fit)
+    note_fit(estimator, is_seeded=guarantee.seeded, of_a_fit=of_a_fit)
 
 
 def is_as_stated(estimator):

@@ -1,61 +1,38 @@
-"""Fits of scikit-learn inside of which an estimator is fitted: what reports need to know of them, and no result has."""
+"""Fits of scikit-learn inside of which something is released: what reports need to know of them, and no result has."""
 
-import multiprocessing
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
 from sklearn import get_config
 
-_MOST_FITS = 15  # that a search keeps besides the last: some may go on inside of another
+# One-against-the-rest models
 
 
-def note_fits_around(estimator, *, is_seeded, of_a_fit):
-    """Note in a search, and in an estimator that it fits, which fit of the search that was; so for OneVsRestClassifier.
-
-    A winner that was fitted again, by hand or in another search, tells nothing of the folds of its search. `of_a_fit`
-    is False for what is stated of an estimator between its fits; `is_seeded` says whether its noise had a seed.
-    """
-    fits = [(_fit_that_goes_on(search, known), known) for search, known in _searches_around()]
-    for fit, _ in fits:
-        fit.is_seeded |= is_seeded
-    if not of_a_fit:
-        return
-    # A winner that asks for groups got them from the search, as the fits of the folds did, if metadata are routed.
-    is_routed = get_config().get("enable_metadata_routing", False)
-    estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
-    if labels := _labels_of_one_vs_rest():
-        estimator._labels_of_one_vs_rest = labels
-
-
-def _labels_of_one_vs_rest():
-    """Return a name for the labels of a OneVsRestClassifier that fits its members around this call, or None."""
-    if multiprocessing.parent_process() is not None:  # a fork has a copy of it
-        return None
-    frame = sys._getframe()
-    while frame := frame.f_back:
+def note_release():
+    """Note in each OneVsRestClassifier that is fitted around a release that it is, for `has_labels_of_members`."""
+    for frame in _frames_around():
         if frame.f_code.co_name == "fit" and frame.f_globals.get("__name__") == "sklearn.multiclass":
-            labels = getattr(frame.f_locals["self"], "label_binarizer_", None)
-            if labels is not None and not hasattr(labels, "_name_for_members"):
-                labels._name_for_members = uuid4().hex
-            return getattr(labels, "_name_for_members", None)
-    return None
+            model = frame.f_locals["self"]
+            with suppress(AttributeError):  # there are no labels, or no members, yet
+                labels = model.label_binarizer_
+                labels._fit_name = model._fit_of_labels = getattr(labels, "_fit_name", uuid4().hex)
+                for member in model.estimators_:  # of an earlier fit, which stay if this one is refused
+                    member._is_of_earlier_fit = True
 
 
-def has_its_labels(model, member):
-    """Whether a OneVsRestClassifier has the labels by which it fitted a member, as far as that is known."""
-    name = getattr(member, "_labels_of_one_vs_rest", None)
-    return name is None or name == getattr(getattr(model, "label_binarizer_", None), "_name_for_members", None)
+def has_labels_of_members(model):
+    """Whether a OneVsRestClassifier has the labels to which it fitted its members, as far as that was noted.
+
+    A fit that is refused leaves its labels beside the members of an earlier one. Workers note nothing.
+    """
+    noted = getattr(model, "_fit_of_labels", None)
+    has_others = noted is not None and noted != getattr(model.label_binarizer_, "_fit_name", None)
+    return not has_others and not any(hasattr(member, "_is_of_earlier_fit") for member in model.estimators_)
 
 
-def _searches_around():
-    """Yield the searches of scikit-learn that are fitted around this call, with the variables of that method."""
-    frame = sys._getframe()
-    while frame := frame.f_back:
-        if {"all_candidate_params", "results"} <= {*frame.f_code.co_cellvars}:  # a look at variables takes longer
-            known = frame.f_locals
-            if hasattr(known.get("self"), "_run_search"):
-                yield known["self"], known
+# Searches
 
 
 @dataclass
@@ -69,16 +46,65 @@ class FitOfSearch:
     is_seeded: bool = False
 
 
-def _fit_that_goes_on(search, known):
-    """Return the fit of a search that goes on, which the search keeps."""
-    fits, candidates = vars(search).setdefault("_fits_of_search", []), known["all_candidate_params"]
+class _Fits(list):
+    """Fits of a search. Pickles have the one that its results are of: others may be of other rows."""
+
+    def __init__(self, search, fits):
+        super().__init__(fits)
+        self._search = search
+
+    def __reduce__(self):
+        fit = fit_of(self._search) if hasattr(self._search, "cv_results_") else None
+        return list, ([] if fit is None else [fit],)
+
+
+def note_fit(estimator, *, is_seeded, of_a_fit):
+    """Note in each search around a fit, and in the estimator that it fits, which fit of the search that was.
+
+    A winner that was fitted again, by hand or in another search, tells nothing of the folds of its search. `of_a_fit`
+    is False for what is stated of an estimator between its fits; `is_seeded` says whether its noise had a seed.
+    """
+    around = list(_searches_around())
+    fits = [(_fit_that_goes_on(search, known, around), known) for search, known in around]
+    for fit, _ in fits:
+        fit.is_seeded |= is_seeded
+    if of_a_fit:
+        # A winner that asks for groups got them from the search, as the fits of the folds did, if metadata are routed.
+        is_routed = get_config().get("enable_metadata_routing", False)
+        estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
+
+
+def _frames_around():
+    """Yield the frames around this call; in a fork, those of its own, before which it has copies of others."""
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if frame.f_code.co_name == "_bootstrap" and frame.f_globals.get("__name__") == "multiprocessing.process":
+            return
+        yield frame
+
+
+def _searches_around():
+    """Yield the searches of scikit-learn that are fitted around this call, with the variables of that method."""
+    for frame in _frames_around():
+        if {"all_candidate_params", "results"} <= {*frame.f_code.co_cellvars}:  # a look at variables takes longer
+            known = frame.f_locals
+            if hasattr(known.get("self"), "_run_search"):
+                yield known["self"], known
+
+
+def _fit_that_goes_on(search, known, around):
+    """Return the fit of a search that goes on, which the search keeps until another one that is not inside of it."""
+    fits, candidates = vars(search).get("_fits_of_search", ()), known["all_candidate_params"]
     fit = next((one for one in fits if one.candidates is candidates), None)
     if fit is None:
         cv = getattr(search, "_checked_cv_orig", known.get("cv_orig"))
         # If folds were fitted elsewhere, a function that chooses the winner may have fitted the search in between.
         is_known = "params" not in known["results"] or not callable(search.refit)
         fit = FitOfSearch(uuid4().hex, candidates, cv, is_known)
-        search._fits_of_search = [*fits[-_MOST_FITS:], fit]
+        kept = [known["all_candidate_params"] for _, known in around]
+        kept += [search.cv_results_["params"]] if hasattr(search, "cv_results_") else []
+        still = [one for one in fits if any(one.candidates is other for other in kept)]
+        search._fits_of_search = _Fits(search, [*still, fit])
     return fit
 
 

@@ -4,6 +4,7 @@ import pickle
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import closing
 from itertools import count, repeat
 from uuid import uuid4
@@ -16,8 +17,6 @@ from ._lazy import is_lazy
 from ._rows import has_rows
 from .ledger._ledger import Rows, current_rows
 from .ledger._totals import CHUNKS
-
-_PARTS = "steps", "transformer_list", "transformers", "transformers_"  # of composites, which may differ from parameters
 
 
 def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
@@ -155,15 +154,19 @@ def _until_error(chunks, failed):
         yield chunk
 
 
-def _has_known_steps(sketch):
-    """Whether a sketch, or a composite, and all its parts are of classes of this library and of scikit-learn."""
-    if not hasattr(sketch, "fit") and not hasattr(sketch, "transform"):  # such as "drop"
+def _has_known_steps(held):
+    """Whether all estimators among what is held, and all that they hold, are of this library and of scikit-learn."""
+    if isinstance(held, Mapping):
+        held = list(held.values())
+    if isinstance(held, np.ndarray) and held.dtype == object:
+        held = held.ravel().tolist()
+    if isinstance(held, list | tuple):
+        return all(map(_has_known_steps, held))
+    if not hasattr(held, "fit") and not hasattr(held, "transform"):  # such as "drop"
         return True
-    if type(sketch).__module__.partition(".")[0] not in ("sklearn", "skdprp"):
+    if type(held).__module__.partition(".")[0] not in ("sklearn", "skdprp"):
         return False
-    held = [entry[1] for name in _PARTS for entry in getattr(sketch, name, ())]
-    is_changed = {"transform", "fit_transform"} & vars(sketch).keys()
-    return not is_changed and all(map(_has_known_steps, [*held, *sketch.get_params(deep=False).values()]))
+    return not {"transform", "fit_transform"} & vars(held).keys() and _has_known_steps(vars(held))
 
 
 def _transform(sketch, chunk, rows, own):

@@ -1,4 +1,5 @@
 """Attacks on totals of a ledger: sums below the truth, and conditions that are not said."""
+# ruff: noqa: D102
 
 import contextlib
 import itertools
@@ -15,17 +16,20 @@ import numpy as np
 import pytest
 from attacks import LAPLACE_SKETCH, PURE, X12_4, Y12, gaussian_delta, model_with, publish, small_sketch
 from scipy.special import expit
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import BaggingClassifier
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import BaggingClassifier, StackingRegressor, VotingRegressor
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from skdprp import (
     DPOPORP,
     AMPClassifier,
     DPMoments,
+    DPRandomProjection,
     DPSGDClassifier,
     PrivacyGuarantee,
     PrivacyLedger,
@@ -335,6 +339,43 @@ def test_what_libraries_alone_release_beside_a_chunk_counts_for_all_rows_as_well
         limited.limit(1.0, 1e-5)
     with pytest.raises(LedgerError, match="limit"):
         release(limited)
+
+
+class KeepsAllRows(RegressorMixin, TransformerMixin, BaseEstimator):
+    """Releases the first rows that it was fitted to in place of any others."""
+
+    def fit(self, X, y=None):
+        self.all_ = np.array(X)
+        return self
+
+    def transform(self, X):
+        return self.all_[: len(X)]
+
+    def predict(self, X):
+        return self.all_[: len(X), 0]
+
+    def score(self, X, y=None):
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        KeepsAllRows(),
+        VotingRegressor([("own", KeepsAllRows())]),
+        StackingRegressor([("own", DummyRegressor())], final_estimator=KeepsAllRows()),
+        GridSearchCV(Pipeline([("own", "passthrough"), ("same", FunctionTransformer())]), {"own": [KeepsAllRows()]}),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_classes_of_the_user_within_those_of_scikit_learn_may_give_a_chunk_any_rows(step):
+    """The first three rows are in each of four chunks: their loss of 4 was printed as 1."""
+    if isinstance(step, GridSearchCV):
+        step = clone(step).set_params(cv=2, scoring=lambda estimator, X, y=None: 0.0)
+    model = make_pipeline(step, DPRandomProjection(1, epsilon=1.0, random_state=0)).fit(X12_4, np.arange(12.0))
+    with PrivacyLedger() as ledger:
+        transform_chunks(model, np.split(X12_4, 4))
+    assert ledger.total()[0].adaptive.epsilon == pytest.approx(4.0)
 
 
 def test_sketches_in_pipelines_unions_and_columns_count_once_for_each_chunk():

@@ -2,8 +2,10 @@
 # ruff: noqa: D101, D102
 
 import copy
+import multiprocessing
 import pickle
 import threading
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,12 +16,15 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
-from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from skdprp import DPPCA, DPSearchCV, PrivacyLedger, privacy_report, set_budget
+from skdprp import DPPCA, DPSearchCV, PrivacyGuarantee, PrivacyLedger, privacy_report, set_budget
+from skdprp.guarantee import Adjacency
+from skdprp.ledger import entry
+from skdprp.mechanisms import add_laplace
 from skdprp.testing import reproducible_noise
 
 NANS = np.full((5, 4), np.nan)
@@ -137,6 +142,34 @@ def test_folds_from_a_seed_are_known_wherever_it_is_left(in_a_thread):
     assert report.private is None and "seed" in " ".join(report.not_covered)
 
 
+def test_a_search_keeps_the_fit_around_any_number_of_others():
+    """After 16 fits inside, folds were those of the last of them."""
+    calls = []
+
+    def metric(y, predicted):
+        if not calls:
+            calls.append(1)
+            for _ in range(20):
+                search.set_params(cv=KFold(2), scoring="accuracy").fit(X240[200:], Y240[200:])
+            search.set_params(cv=stratified, scoring=scorer)
+        return accuracy_score(y, predicted)
+
+    scorer, stratified = make_scorer(metric), StratifiedKFold(3, shuffle=True)
+    search = GridSearchCV(private_model(), {}, cv=stratified, scoring=scorer)
+    search.fit(X60, Y60)
+    assert calls and privacy_report(search).private is None
+    assert len(search._fits_of_search) == 3  # with the last two inside: one had the results as the other began
+
+
+def test_pickles_of_a_search_have_nothing_of_the_splits_of_earlier_fits():
+    split = (X60[:, 0] > 0).astype(int)
+    search = GridSearchCV(private_model(), {}, cv=PredefinedSplit(split)).fit(X60, Y60)
+    search.set_params(cv=KFold(3, shuffle=True)).fit(X240[100:], Y240[100:])
+    for copied in (pickle.loads(pickle.dumps(search)), copy.deepcopy(search)):
+        assert [type(fit.cv) for fit in copied._fits_of_search] == [KFold]
+        assert privacy_report(copied).private == privacy_report(search).private is not None
+
+
 # Composites
 
 
@@ -151,12 +184,71 @@ def test_a_second_fit_that_is_refused_hides_no_column_that_is_given_twice():
     assert "several times" not in str(privacy_report(ColumnTransformer(once).fit(X60)))
 
 
-def test_a_second_fit_that_is_refused_hides_no_constant_column_of_labels():
-    labels = np.c_[Y60, (np.arange(60) // 2) % 2]
-    model = OneVsRestClassifier(private_model()).fit(X60, labels)
-    assert "constant for a column of labels" in str(privacy_report(model))
-    refused(model.fit, np.full((60, 4), np.nan), Y60)
-    assert "constant for a column of labels" in str(privacy_report(model))
+def test_a_second_fit_that_is_refused_hides_no_column_that_is_counted_from_both_ends():
+    """Columns 1 and -1 of two are one, and of three two: either way, the other one remains."""
+    columns = ColumnTransformer([("sketch", LAPLACE_SKETCH, [1, -1])], sparse_threshold=0).fit(X60[:, :2])
+    refused(columns.fit_transform, NANS[:, :3])
+    assert privacy_report(columns).total is None
+
+
+class OwnModel(ClassifierMixin, BaseEstimator):
+    """Releases by an entry alone."""
+
+    def fit(self, X, y):
+        if np.isnan(X).any():
+            raise ValueError("nan")
+        self.classes_, guarantee = np.array([0, 1]), PrivacyGuarantee(1.0, 0.0, adjacency=Adjacency("replace_one"))
+        with entry(guarantee, "OwnModel"):
+            self.count_ = add_laplace([np.sum(y)], scale=1.0)[0]
+        self.guarantee_ = replace(guarantee, per="fit")
+        return self
+
+    def decision_function(self, X):
+        return np.full(len(X), self.count_)
+
+
+CONSTANT = "constant for a column of labels"
+COLUMNS_OF_LABELS = np.c_[Y60, (np.arange(60) // 2) % 2, (np.arange(60) // 3) % 2]
+
+
+class FailsLater(OwnModel):
+    """Fails at the last of the labels that it is given in turn, when others have been released."""
+
+    def fit(self, X, y):
+        if X[0, 0] > 1e6 and y[-1]:
+            raise ValueError("large")
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("labels", [COLUMNS_OF_LABELS[:, :2], COLUMNS_OF_LABELS], ids=["two", "three"])
+@pytest.mark.parametrize("member", [private_model(), OwnModel(), FailsLater()], ids=lambda one: type(one).__name__)
+def test_a_second_fit_that_is_refused_hides_no_constant_column_of_labels(member, labels):
+    model = OneVsRestClassifier(member).fit(X60, labels)
+    assert CONSTANT in str(privacy_report(model))
+    X = np.full((60, 4), 1e7) if type(member) is FailsLater else np.full((60, 4), np.nan)
+    refused(model.fit, X, np.arange(60) % 3 if labels.shape[1] == 3 else Y60)
+    assert CONSTANT in str(privacy_report(model))
+    assert CONSTANT in str(privacy_report(pickle.loads(pickle.dumps(model))))
+    model.fit(X60, np.arange(60) % 3)
+    assert CONSTANT not in str(privacy_report(model)) and privacy_report(model).total is not None
+
+
+def _report_after_a_refused_fit():
+    model = OneVsRestClassifier(private_model()).fit(X60, COLUMNS_OF_LABELS)
+    refused(model.fit, np.full((60, 4), np.nan), np.arange(60) % 3)
+    return str(privacy_report(model))
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_second_fit_that_is_refused_in_a_process_of_its_own_hides_no_constant_column_of_labels(start):
+    with multiprocessing.get_context(start).Pool(1) as pool:
+        assert CONSTANT in pool.apply(_report_after_a_refused_fit)
+
+
+def test_one_against_the_rest_within_another_has_its_labels():
+    model = OneVsRestClassifier(OneVsRestClassifier(private_model())).fit(X60, np.arange(60) % 3)
+    assert privacy_report(model).total is not None
 
 
 # Clones that are the original

@@ -17,6 +17,7 @@ from uuid import uuid4
 from sklearn.preprocessing import FunctionTransformer
 
 from .._errors import warn_at_caller
+from .._fits_around import note_release
 from .._noise import is_seeded, last_seeded_draw
 from .._open_ledgers import ledger_of, mark_open, n_forks, open_journals, process_itself
 from .._recording import Block, EntryBlock, current_entry, in_plan, innermost
@@ -285,6 +286,7 @@ class Release(EntryBlock):
         return last_seeded_draw() != self._last_seeded_draw
 
     def _begin(self, frame):
+        note_release()
         guarantee, outer = self._guarantee, current_entry()
         if is_seeded() and isinstance(guarantee, PrivacyGuarantee):
             guarantee = self._guarantee = guarantee.mark_seeded()

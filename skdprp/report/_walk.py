@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
 from .._calibration import is_as_stated
-from .._fits_around import has_its_labels
+from .._fits_around import has_labels_of_members
 from .._lazy import SAME_ORDER, output_container
 from .._printing import RELEASED_AT
 from ..guarantee import (
@@ -69,7 +69,6 @@ from ._search import NotKnown, has_refit, is_search, is_watched, releases_of_sea
 from ._structure import (
     COMPOSITES,
     all_held,
-    all_steps,
     branches,
     fitted_before,
     guarantee_shown,
@@ -145,7 +144,10 @@ WON_OTHERWISE = (
 )
 _FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
 _LAZY = "released lazy rows, anew at each computation: compute or persist the sketches, then learn from those"
-_TWICE = "is given a column several times, so that one change is several: list each column once"
+_TWICE = (
+    "is given a column several times, or by numbers from both ends, so that one change may be several: list each "
+    "column once, from one end"
+)
 _MOVING = (
     "is for rows at a distance as they leave {map}, which each fit changes: put {step} before {map}, or a "
     "data-independent step in place of {map}"
@@ -355,11 +357,9 @@ def _takes_a_column_twice(estimator, branch):
     columns = fitted.get(branch, ())
     if not isinstance(columns, str | slice | Number) and np.asarray(columns).dtype.kind != "b":
         chosen.append(list(columns))
-        # Counted from the start and from the end, they depend on the width, which the remainder shows.
+        # Counted from the start and from the end, they depend on the width, of which nobody knows in which fit it was.
         if len({one < 0 for one in columns if isinstance(one, Integral)}) > 1:
-            rest = list(fitted.get("remainder", ()))
-            if not rest or rest != list(estimator._remainder[2]):
-                return True
+            return True
     return any(len(set(some)) < len(some) for some in chosen)
 
 
@@ -399,8 +399,7 @@ def _may_be_multilabel(estimator):
     if getattr(estimator, "multilabel_", False) or (n_classes and n_members != len(estimator.estimators_)):
         return True
     members = getattr(estimator, "estimators_", ())
-    steps = [step for member in members for _, step in all_steps(member)]
-    return len(set(map(type, members))) > 1 or not all(has_its_labels(estimator, step) for step in steps)
+    return len(set(map(type, members))) > 1 or (bool(members) and not has_labels_of_members(estimator))
 
 
 def _density_tells(estimator, steps, flows):
