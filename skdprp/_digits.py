@@ -15,9 +15,10 @@ _UNBOUNDED = (
     *("scale", "sensitivity", "lipschitz", "max_norm", "max_abs", "max_change", "min_norm", "min_eigenvalue"),
     *("min_residual", "n_changed", "n_columns", "n_trials", "penalty", "log_det", "noise_variance", "release_shift"),
     *("count_epsilon", "count_shift", "accuracy", "trial_epsilon", "trial_distance", "n_components", "n_dims"),
-    *("n_samples", "n_steps", "n_outputs", "n_vertices", "n_classes", "n_bits"),
+    *("n_samples", "n_steps", "n_outputs", "n_vertices", "n_classes", "n_bits", "n_features", "epsilon0"),
+    "step_epsilon",
 )
-_LARGEST = {"changed": 1, "rate": 1, "trial_delta": 1} | dict.fromkeys(_UNBOUNDED, inf)
+_LARGEST = {"changed": 1, "rate": 1, "step_delta": 1, "trial_delta": 1} | dict.fromkeys(_UNBOUNDED, inf)
 _COUNTS = "n_components", "n_dims", "n_samples", "n_steps", "n_outputs", "n_vertices", "n_bits"
 _LEAST = dict.fromkeys(_COUNTS, 1) | {"n_classes": 2}  # all others 0
 _BOUNDED = _LARGEST.keys()

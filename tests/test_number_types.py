@@ -4,13 +4,14 @@ import pickle
 import warnings
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 from importlib import import_module
+from inspect import signature
 from pkgutil import iter_modules
 from types import ModuleType
 
 import numpy as np
 import pytest
+from public import PRIVATE, unlisted
 from sklearn.base import clone
 
 import skdprp
@@ -32,6 +33,7 @@ from skdprp import (
     PrivacyGuarantee,
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
+    _digits,
     compose,
     composition,
     iDPSignRP,
@@ -66,9 +68,8 @@ SPHERICAL = {"n_dims": 6, "shape": 6, "power": 1.0}
 TARGET = {"epsilon": EPSILON, "delta": DELTA}
 STEPS = {"rate": 0.0999755859375, "n_steps": 100}
 LOSS = composition.PrivacyLoss(mu=0.25)
-SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "check_spherical", "project_secretly"} | {
-    "add_thresholded_noise"
-}
+# Beside all that begins with add_, what adds noise or returns no number.
+SAMPLERS = {"check_spherical", "project_secretly"} | {name for name in MECHANISMS if name.startswith("add_")}
 
 # Valid arguments of every public function that takes numbers.
 ARGUMENTS = {
@@ -220,11 +221,12 @@ def assert_identical(found, expected):
         assert found == expected
 
 
-def test_every_public_function_is_covered():
-    assert set(ARGUMENTS[composition]) == set(defined_in(composition)) - CLASSES
-    new = "add its arguments to ARGUMENTS, or its name to SAMPLERS if it adds noise"
+def test_every_function_of_numbers_is_listed():
+    """Also for tests/test_mechanisms.py, which calls them by these arguments."""
+    new = "add its arguments to ARGUMENTS of tests/test_number_types.py, or its name to SAMPLERS if it adds noise"
+    assert set(ARGUMENTS[composition]) == set(defined_in(composition)) - CLASSES, new
     assert set(ARGUMENTS[mechanisms]) == set(MECHANISMS) - CLASSES - SAMPLERS, new
-    assert set(ARGUMENTS[sensitivity]) == set(defined_in(sensitivity))
+    assert set(ARGUMENTS[sensitivity]) == set(defined_in(sensitivity)), new
 
 
 @pytest.mark.parametrize(("module", "name"), CASES, ids=lambda part: getattr(part, "__name__", part))
@@ -353,11 +355,8 @@ def with_numbers_like(estimator, real, integer):
     return clone(estimator).set_params(**changed)
 
 
-def test_every_private_estimator_is_covered():
-    private = {
-        name for name in skdprp.__all__ if "epsilon" in getattr(getattr(skdprp, name), "_parameter_constraints", ())
-    }
-    assert private == {type(estimator).__name__ for estimator in ESTIMATORS}, "add it to ESTIMATORS"
+def test_every_private_estimator_is_listed():
+    assert not unlisted(PRIVATE, ESTIMATORS), "add it to ESTIMATORS of tests/test_number_types.py"
 
 
 @pytest.mark.parametrize("kind", [(np.float16, np.int8), (np.float32, np.int64), (np.longdouble, np.uint8)], ids=str)
@@ -386,28 +385,36 @@ def test_clones_and_copies_keep_the_numbers():
     assert clone(again).epsilon == A and type(again.epsilon) is float
 
 
+# What any number may be, what is no number, and what has a message of its own.
+UNBOUNDED = {"epsilon", "delta", "threshold", "losses", "adjacency", "shape", "power"}
+BOUNDED = [
+    (getattr(mechanisms, name), parameter)
+    for name in ARGUMENTS[mechanisms]
+    if name.endswith(("_profile", "_scale")) and not name.startswith("published_")  # formulas without a proof
+    for parameter in signature(getattr(mechanisms, name)).parameters
+    if parameter not in UNBOUNDED
+]
+
+
+def test_what_each_number_may_be_is_listed():
+    """By the name of the argument: functions refuse a number beyond it."""
+    new = "name it in _UNBOUNDED or _LARGEST of skdprp/_digits.py, or in UNBOUNDED here if it may be any number"
+    assert {name for _, name in BOUNDED} <= _digits._LARGEST.keys(), new
+
+
 @pytest.mark.parametrize("value", [-1.0, -1e-300, np.nan])
 @pytest.mark.parametrize(
-    ("function", "name", "known"),
+    ("function", "name"),
     [
-        (mechanisms.gaussian_profile, "scale", {}),
-        (mechanisms.gaussian_profile, "sensitivity", {"scale": 1.0}),
-        (mechanisms.gaussian_scale, "sensitivity", {"delta": 1e-6}),
-        (mechanisms.laplace_scale, "sensitivity", {}),
-        (mechanisms.objective_perturbation_profile, "lipschitz", {"scale": 1.0}),
-        (mechanisms.randomised_response_profile, "changed", {"epsilon0": 1.0, "n_bits": 4}),
-        (mechanisms.binomial_flip_epsilon, "changed", {"delta": 1e-6, "n_components": 4}),
-        (mechanisms.amplified, "rate", {"delta": 1e-6}),
-        (mechanisms.secret_projection_profile, "min_eigenvalue", {"scale": 1.0, "n_components": 4}),
-        (mechanisms.secret_projection_scale, "max_norm", {"delta": 1e-6, "n_components": 4}),
-        (mechanisms.information_scale, "min_residual", {"n_components": 20, "n_samples": 100}),
-        (partial(mechanisms.private_search_trial, delta=1e-6), "n_trials", {"trial_distance": 0.04}),
-        (partial(mechanisms.private_search_trial, delta=1e-6), "trial_distance", {"n_trials": 5}),
-        (mechanisms.product_perturbation_profile, "count_epsilon", {"scale": 1.0, "n_dims": 4, "penalty": 1.0}),
+        *BOUNDED,
+        (mechanisms.binomial_flip_epsilon, "changed"),
+        (mechanisms.amplified, "rate"),
+        (mechanisms.private_search_trial, "n_trials"),
+        (mechanisms.private_search_trial, "trial_distance"),
     ],
     ids=lambda part: getattr(part, "__name__", part if isinstance(part, str) else ""),
 )
-def test_what_is_no_scale_or_probability_is_refused(function, name, known, value):
+def test_what_is_no_scale_or_probability_is_refused(function, name, value):
     """A negative sensitivity came out as a delta of 2e-308."""
-    with pytest.raises(ValueError, match=f"{name} must be between 0 and"):
-        function(1.0, **known, **{name: value})
+    with pytest.raises(ValueError, match=f"{name} must be between [012] and"):
+        function(**ARGUMENTS[mechanisms][function.__name__] | {name: value})
