@@ -7,6 +7,8 @@ import os
 import pickle
 import random
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import joblib
@@ -14,7 +16,6 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import factorial, factorial2
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -42,26 +43,12 @@ SIZE = 300_000
 FALSE_ALARM = 1e-10  # of each test of chance, of which there are many in each run
 
 
-def gaussian(size=SIZE, scale=1.0):
-    return _noise.draw_gaussian(size, scale)
+def exact_gaussian_tail(z):
+    return mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2
 
 
-def laplace(size=SIZE, scale=1.0):
-    return scale * _noise._standard_laplace(size)
-
-
-@pytest.mark.parametrize(("draw", "law"), [(gaussian, stats.norm), (laplace, stats.laplace)])
-@pytest.mark.parametrize("scale", [1.0, 7.5])
-def test_additive_noise_has_its_law(draw, law, scale):
-    assert stats.kstest(draw(scale=scale), law(scale=scale).cdf).pvalue > FALSE_ALARM
-
-
-@pytest.mark.parametrize(("draw", "law"), [(gaussian, stats.norm), (laplace, stats.laplace)])
-def test_additive_noise_has_its_tails(draw, law):
-    """Counts beyond the 1e-3 quantiles are binomial, on both sides."""
-    noise = draw(10**6)
-    for beyond in (noise < law.ppf(1e-3), noise > law.isf(1e-3)):
-        assert stats.binomtest(int(beyond.sum()), len(noise), 1e-3).pvalue > FALSE_ALARM
+def exact_laplace_tail(z):
+    return mpmath.exp(-mpmath.mpf(z)) / 2
 
 
 def gaussian_moment(order):
@@ -72,13 +59,56 @@ def laplace_moment(order):
     return 0 if order % 2 else factorial(order)
 
 
-@pytest.mark.parametrize(("draw", "moment"), [(gaussian, gaussian_moment), (laplace, laplace_moment)])
+@dataclass(frozen=True)
+class Law:
+    """Noise of scale 1: how it is drawn, its law and its moments; if by an inverse cdf, also its tail, and how far."""
+
+    draw: Callable
+    law: object
+    moment: Callable
+    tail: Callable | None = None
+    farthest: float = 0.0
+
+
+# Of each kind of noise that is released on a grid. The sampler of a kind is add_ and its name.
+LAWS = {
+    "gaussian": Law(partial(_noise.draw_gaussian, scale=1.0), stats.norm, gaussian_moment, exact_gaussian_tail, 37.5),
+    "laplace": Law(_noise._standard_laplace, stats.laplace, laplace_moment, exact_laplace_tail, 200.0),
+}
+each_kind = pytest.mark.parametrize("kind", LAWS)
+
+
+def test_every_kind_of_noise_on_the_grid_is_listed():
+    assert LAWS.keys() == _noise._ROUNDED_TO.keys(), "add its law to LAWS of tests/test_noise.py"
+
+
+@each_kind
+def test_additive_noise_has_its_law(kind):
+    assert stats.kstest(LAWS[kind].draw(SIZE), LAWS[kind].law.cdf).pvalue > FALSE_ALARM
+
+
+@each_kind
+def test_additive_noise_has_its_scale(kind):
+    """On its grid, of a scale far above the steps."""
+    values = np.zeros(SIZE)
+    ON_GRID[kind](values, 7.5)
+    assert stats.kstest(values, LAWS[kind].law(scale=7.5).cdf).pvalue > FALSE_ALARM
+
+
+@each_kind
+def test_additive_noise_has_its_tails(kind):
+    """Counts beyond the 1e-3 quantiles are binomial, on both sides."""
+    noise, law = LAWS[kind].draw(10**6), LAWS[kind].law
+    for beyond in (noise < law.ppf(1e-3), noise > law.isf(1e-3)):
+        assert stats.binomtest(int(beyond.sum()), len(noise), 1e-3).pvalue > FALSE_ALARM
+
+
+@each_kind
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_additive_noise_has_its_moments(draw, moment, order, seeded):
+def test_additive_noise_has_its_moments(kind, order, seeded):
     """A mean of so many powers is nearly normal; its tails are not, which one value of the fourth powers makes up."""
-    noise = draw(10**6)
-    spread = np.sqrt((moment(2 * order) - moment(order) ** 2) / len(noise))
-    assert abs((noise**order).mean() - moment(order)) < 6 * spread
+    noise, (moment, of_square) = LAWS[kind].draw(10**6), map(LAWS[kind].moment, (order, 2 * order))
+    assert abs((noise**order).mean() - moment) < 6 * np.sqrt((of_square - moment**2) / len(noise))
 
 
 def words_from(monkeypatch, *draws):
@@ -96,31 +126,16 @@ def test_inverse_cdf_reaches_both_ends(monkeypatch):
     assert (np.signbit(sign) == [False, True, False, False, True]).all()
 
 
-def exact_gaussian_tail(z):
-    return mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2
-
-
-def exact_laplace_tail(z):
-    return mpmath.exp(-mpmath.mpf(z)) / 2
-
-
-@pytest.mark.parametrize(
-    ("draw", "exact_tail", "farthest"),
-    [
-        (partial(_noise.draw_gaussian, scale=1.0), exact_gaussian_tail, 37.5),
-        (_noise._standard_laplace, exact_laplace_tail, 200.0),
-    ],
-    ids=["gaussian", "laplace"],
-)
+@pytest.mark.parametrize("kind", [kind for kind, law in LAWS.items() if law.tail is not None])
 @pytest.mark.parametrize("steps", [1024.0, 1500.3, 2047.9])
-def test_boundaries_of_the_grid_are_where_they_should_be(draw, exact_tail, farthest, steps, monkeypatch):
+def test_boundaries_of_the_grid_are_where_they_should_be(kind, steps, monkeypatch):
     """At the exact tail probability of a boundary, the computed noise is within 2**-33 grid steps of it."""
     rng = np.random.default_rng(0)
-    boundaries = np.rint(np.append(np.arange(20), rng.uniform(0, farthest * steps, 300))) + 0.5
+    boundaries = np.rint(np.append(np.arange(20), rng.uniform(0, LAWS[kind].farthest * steps, 300))) + 0.5
     with mpmath.workdps(40):
-        tails = np.array([float(exact_tail(boundary / steps)) for boundary in boundaries])
+        tails = np.array([float(LAWS[kind].tail(boundary / steps)) for boundary in boundaries])
     monkeypatch.setattr(_noise, "_tail_and_sign", lambda size: (tails, np.ones(size)))
-    computed = steps * draw(len(tails))
+    computed = steps * LAWS[kind].draw(len(tails))
     assert np.abs(np.abs(computed) - boundaries).max() < 2.0**-33
 
 
@@ -172,14 +187,13 @@ def test_the_margin_at_the_ends_of_a_cell_is_needed(monkeypatch):
     assert (released != np.rint(fractions + noise)).sum() > 1000
 
 
-ON_GRID = {
-    "gaussian": _noise.add_gaussian,
-    "laplace": _noise.add_laplace,
-    "spherical": lambda values, scale: _noise.add_spherical(values, scale, shape=max(values.size, 1), power=1),
+ON_GRID = {kind: getattr(_noise, f"add_{kind}") for kind in _noise._ROUNDED_TO}
+ROUNDED = ON_GRID | {
+    "spherical": lambda values, scale: _noise.add_spherical(values, scale, shape=max(values.size, 1), power=1)
 }
 
 
-@pytest.mark.parametrize("add", [_noise.add_gaussian, _noise.add_laplace])
+@pytest.mark.parametrize("add", ON_GRID.values(), ids=ON_GRID)
 @pytest.mark.parametrize("scale", [1.0, 0.37, 1e-90, 1e90])
 def test_support_does_not_depend_on_the_values(add, scale):
     """Whatever is released, it is a multiple of one power of two between 2**-11 and 2**-10 of the scale."""
@@ -211,7 +225,7 @@ def test_support_of_spherical_noise_does_not_depend_on_the_values(shape, power):
         assert len(np.unique(steps)) > 50
 
 
-@pytest.mark.parametrize("add", ON_GRID.values(), ids=ON_GRID)
+@pytest.mark.parametrize("add", ROUNDED.values(), ids=ROUNDED)
 def test_a_released_zero_does_not_tell_the_sign_of_the_value(add):
     released = np.full(200_000, -1e-300)
     with _noise.reproducible_noise(0):
@@ -242,7 +256,7 @@ NO_SCALES = [-1.0, 1e-320, 1e-300, 0.999 * 2.0**-500, 1.001 * 2.0**500, 1e300, n
 @pytest.mark.parametrize("scale", NO_SCALES)
 def test_noise_that_floats_cannot_hold_is_refused(scale):
     """Below, the grid or values in units of it leave the normal floats: a value came out as nan, or as it is."""
-    for add in ON_GRID.values():
+    for add in ROUNDED.values():
         with pytest.raises(ValueError, match="no scale of noise that floats can sample"):
             add(np.ones(1), scale)
 
@@ -250,7 +264,7 @@ def test_noise_that_floats_cannot_hold_is_refused(scale):
 @pytest.mark.parametrize("scale", [2.0**-500, 2.0**500])
 def test_noise_at_the_end_of_its_scales(scale):
     """Values as large as a sketch may pass on are released as the grid has them."""
-    for add in (_noise.add_gaussian, _noise.add_laplace):
+    for add in ON_GRID.values():
         released = np.array([0.0, -1e100, 1e150, 1e-300, *[scale] * 5])
         add(released, scale)
         steps = released / _noise._grid(scale)
@@ -264,16 +278,18 @@ def added(add, size, **options):
     return values
 
 
+# By the function that draws, which is the first word.
 EVERY_DRAW = {
-    "gaussian": lambda: added(_noise.add_gaussian, 9),
-    "many gaussian": lambda: added(_noise.add_gaussian, 9 * _noise._FEW),
-    "laplace": lambda: added(_noise.add_laplace, 9),
-    "gaussian that is not released": lambda: _noise.draw_gaussian((3, 3), 1.0),
-    "spherical": lambda: added(_noise.add_spherical, 9, shape=9, power=1),
-    "flips": lambda: _noise.flip(np.zeros(9, dtype=np.uint16), np.array([2**63], dtype=np.uint64)),
-    "batches": lambda: _noise.poisson_sample(9, 0.5),
-    "numbers of trials": lambda: _noise.poisson_above_zero(3.0),
-    "indices": lambda: _noise.uniform_index(3),
+    "add_gaussian": lambda: added(_noise.add_gaussian, 9),
+    "add_gaussian to many": lambda: added(_noise.add_gaussian, 9 * _noise._FEW),
+    "add_laplace": lambda: added(_noise.add_laplace, 9),
+    "add_spherical": lambda: added(_noise.add_spherical, 9, shape=9, power=1),
+    "draw_gaussian": lambda: _noise.draw_gaussian((3, 3), 1.0),
+    "draw_spherical": lambda: _noise.draw_spherical(9, 1.0, shape=9, power=1),
+    "flip": lambda: _noise.flip(np.zeros(9, dtype=np.uint16), np.array([2**63], dtype=np.uint64)),
+    "poisson_above_zero": lambda: _noise.poisson_above_zero(3.0),
+    "poisson_sample": lambda: _noise.poisson_sample(9, 0.5),
+    "uniform_index": lambda: _noise.uniform_index(3),
 }
 
 
@@ -586,8 +602,12 @@ def test_every_sampler_is_listed():
         if inspect.isfunction(thing) and thing.__module__ == _noise.__name__ and not name.startswith("_")
     }
     # No check sees it otherwise.
-    new = "put it on the tape, in tests/conftest.py and in SAMPLERS, as doc/architecture.rst says"
+    new = (
+        "put it on the tape and in SAMPLERS; in DRAWS if others release what it draws, in NO_SAMPLERS if it draws none"
+    )
     assert public - NO_SAMPLERS - DRAWS == set(SAMPLERS), new
+    drawn = {name.split()[0] for name in EVERY_DRAW}
+    assert drawn == public - NO_SAMPLERS, "call it in EVERY_DRAW of tests/test_noise.py"
 
 
 samplers = pytest.mark.parametrize("name", SAMPLERS)
