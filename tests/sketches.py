@@ -1,5 +1,6 @@
 """What the tests of sketches share: sketches of every kind, and the exact loss of bits."""
 
+import re
 from copy import copy
 from fractions import Fraction
 from functools import cache
@@ -10,13 +11,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP, random_projection
+from skdprp.random_projection import DenseProjection, make_projection
 
 wide = pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
 MARGIN = 1 + 2.0**-10
 WHOLE = 2**64
-DENSE = ["rademacher", "gaussian", "uniform"]
-KINDS = [*DENSE, "very_sparse", "identity", "oporp", "count_sketch"]  # of projections
+KINDS = re.findall(r"\w+", re.search(r"kind : \{(.*)\}", make_projection.__doc__)[1])  # of projections
+DENSE = [kind for kind in KINDS if issubclass(random_projection._KINDS.get(kind, object), DenseProjection)]
 EVERY = [
     DPRandomProjection(4, random_state=0),
     DPRandomProjection(4, projection="gaussian", noise="laplace", random_state=0),
@@ -32,6 +34,11 @@ EVERY = [
     iDPSignRP(4, method="rr", projection="oporp", random_state=0),
 ]
 every = pytest.mark.parametrize("sketch", EVERY, ids=repr)
+
+
+def offered(kind):
+    """Projections that a class of sketches has as options."""
+    return sorted(option for one in kind._parameter_constraints.get("projection", ()) for option in one.options)
 
 
 def projection_matrix(projection):
@@ -82,10 +89,7 @@ def binomial_sketch(**options):
 
 
 ADDITIVE = [
-    *[
-        DPRandomProjection(6, projection=kind, random_state=0)
-        for kind in [*DENSE, "very_sparse", "identity", "count_sketch"]
-    ],
+    *[DPRandomProjection(6, projection=kind, random_state=0) for kind in offered(DPRandomProjection)],
     DPOPORP(6, random_state=0),
     DPOPORP(5, noise="laplace", adjacency="l2", random_state=0),
 ]

@@ -16,6 +16,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import factorial, factorial2
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 

@@ -16,7 +16,8 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from sketches import MARGIN, computed, projection_matrix, with_entries, with_entries_twice
+from public import DATA_INDEPENDENT, SKETCHES, unlisted
+from sketches import MARGIN, computed, offered, projection_matrix, with_entries, with_entries_twice
 from sklearn import config_context
 from sklearn.base import clone
 
@@ -46,6 +47,7 @@ EXACT = [
     DPRandomProjection(4, projection="very_sparse", random_state=0),
     DPSignRP(4, projection="very_sparse", random_state=0),
     DPRandomProjection(projection="identity"),
+    DPRandomProjection(4, projection="count_sketch", random_state=0),
 ]
 DENSE = [
     DPRandomProjection(4, random_state=0),
@@ -60,6 +62,12 @@ DENSE = [
 ]
 exact = pytest.mark.parametrize("sketch", EXACT, ids=repr)
 dense = pytest.mark.parametrize("sketch", DENSE, ids=repr)
+
+
+def test_every_projection_of_a_sketch_is_listed():
+    named = {projection for kind in SKETCHES for projection in offered(kind)}
+    new = "add a sketch with it to EXACT of tests/test_rows.py, or to DENSE if dense and sparse rows round in two ways"
+    assert named <= {sketch.get_params().get("projection") for sketch in EXACT + DENSE}, new
 
 
 def table(dtype=np.float64, n_rows=9):
@@ -274,8 +282,15 @@ def test_binned_rows_are_vectors_too(storage):
         assert np.array_equal(clone(BINNER).fit(stored).transform(stored), expected)
 
 
+MAPS = [BINNER, PublicScaler((-100, 100), fill=7)]
+
+
+def test_every_data_independent_transformer_is_listed():
+    assert not unlisted(DATA_INDEPENDENT, MAPS), "add it to MAPS of tests/test_rows.py"
+
+
 @as_form
-@pytest.mark.parametrize("transformer", [BINNER, PublicScaler((-100, 100), fill=7)], ids=["binner", "scaler"])
+@pytest.mark.parametrize("transformer", MAPS, ids=lambda one: type(one).__name__)
 def test_neither_place_nor_other_rows_nor_gaps_in_them_matter_where_values_may_be_missing(transformer, form):
     X = table(n_rows=40)
     transformer, stored = clone(transformer).fit(X), FORMS[form]

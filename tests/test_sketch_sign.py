@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 from sketches import (
-    DENSE,
     EVERY,
     KINDS,
     MARGIN,
@@ -19,6 +18,7 @@ from sketches import (
     binomial_sketch,
     exact_losses,
     exact_losses_of_bits,
+    offered,
     projection_matrix,
     wide,
 )
@@ -82,7 +82,7 @@ def assert_tight(loss, sketch, epsilon, n_bits):
 
 @wide
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("projection", [*DENSE, "very_sparse"])
+@pytest.mark.parametrize("projection", offered(DPSignRP))
 @pytest.mark.parametrize(("method", "epsilon", "k"), [("smooth", 0.01, 3), ("smooth", 50.0, 24), ("rr", 5.0, 64)])
 def test_loss_of_sign_projections_is_epsilon(states, projection, method, epsilon, k, dtype):
     """Over adversarial l1 neighbours the log-ratios of all bits together reach epsilon and never pass it.
@@ -437,7 +437,7 @@ def test_an_epsilon_below_the_rounding_of_flips_is_refused():
 
 
 @wide
-@pytest.mark.parametrize("projection", [*DENSE, "very_sparse"])
+@pytest.mark.parametrize("projection", offered(DPSignRP))
 @pytest.mark.parametrize(("epsilon", "k"), [(0.01, 3), (4.0, 24)])
 def test_loss_of_laplace_flips_of_projections_is_epsilon(pluses, projection, epsilon, k):
     """It is reached from zero along the feature whose row of W has the largest norm."""

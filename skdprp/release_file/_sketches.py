@@ -23,7 +23,11 @@ _PROJECTIONS = {
     for kind in vars(random_projection).values()
     if isinstance(kind, type) and issubclass(kind, random_projection.Projection)
 }
-_BY_FEATURE = ("OPORPProjection", "CountSketchProjection", "IdentityProjection")  # one entry for each feature
+_BY_FEATURE = [  # one entry for each feature
+    name
+    for name, kind in _PROJECTIONS.items()
+    if issubclass(kind, random_projection.OPORPProjection | random_projection.IdentityProjection)
+]
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
 _BITS = 64.0  # noise makes all numbers of a release even once in 2^64 releases
 _FITTED = ("scale_", "sensitivity_", "flip_epsilon_", "flip_scale_")
