@@ -4,8 +4,10 @@ import sys
 import warnings
 
 import numpy as np
+import public
 import pytest
 import scipy.sparse as sp
+from public import unlisted
 from sklearn.base import TransformerMixin, clone, is_classifier, is_regressor
 from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils.estimator_checks import (
@@ -113,13 +115,19 @@ BINNERS = [
     PublicBinner(edges=[-1, 0, 2], encode="ordinal", missing="error"),
 ]
 
+
+def test_every_estimator_is_listed():
+    new = "add it to ESTIMATORS of tests/test_common.py, or to SCALERS or BINNERS if it is data-independent"
+    assert not unlisted(public.ESTIMATORS, ESTIMATORS + SCALERS + BINNERS), new
+
+
 TWO_RELEASES = "compares two releases of the same rows; each has its own noise"
 TWO_FITS = "compares the predictions of two fits; each has its own noise"
 
 
 def fails_by_noise(estimator):
     """Name the checks that noise makes fail, and why; without noise they pass."""
-    # Of a few rows, all values are in one bin.
+    # Whose releases of a few rows seldom differ: all values are in one bin, or nothing is compared.
     steady = DPMoments | DPHistograms | DPBinner
     checks = {} if isinstance(estimator, steady) else {"check_fit_idempotent": TWO_RELEASES}
     if isinstance(estimator, tuple(map(type, SKETCHES))):

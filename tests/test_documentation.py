@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import public
 import pytest
 import test_common
 
@@ -25,7 +26,6 @@ PAGES = [*ROOT.glob("doc/*.rst"), *ROOT.glob("doc/guide/*.rst"), *ROOT.glob("exa
 SOURCES = re.findall(r"proof in skdprp[\w.]+", "".join(path.read_text() for path in ROOT.glob("skdprp/**/*.py")))
 ESTIMATORS_CODE = "".join(path.read_text() for path in ROOT.glob("skdprp/*/**/*.py"))
 LESSONS = " ".join([page.read_text() for page in PAGES if page.stem not in ("api", "architecture")] + SOURCES)
-CLASSIFIERS = {"AMPClassifier", "DPSGDClassifier", "ProductNoiseOutputPerturbation"}
 # Returned by what is taught, or facts of a guarantee.
 MET_ELSEWHERE = {"AuditResult", "Definition", "PrivacyLoss", "PrivacyReport", "Profile", "ReportedStep"} | {
     "Entry",
@@ -40,8 +40,16 @@ def public_names(module):
 
 
 @pytest.mark.parametrize("name", skdprp.__all__)
-def test_api_lists_every_public_name(name):
+def test_every_public_name_is_listed(name):
     assert f" skdprp.{name}\n" in API, "list it in doc/api.rst"
+
+
+@pytest.mark.parametrize("page", ["choose", "review"])
+def test_every_private_estimator_is_listed(page):
+    """How to choose one, and what a reviewer has to read of it."""
+    text = (ROOT / "doc" / f"{page}.rst").read_text()
+    missing = [kind.__name__ for kind in public.PRIVATE if not re.search(rf"\b{kind.__name__}\b", text)]
+    assert not missing, f"name it in doc/{page}.rst"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -91,23 +99,22 @@ def test_files_that_are_named_exist(page):
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_the_site_lists_the_checks_of_scikit_learn_that_fail_by_design():
-    """Which, of what, and why: as the tests expect it, and no other."""
+def test_each_check_of_scikit_learn_that_fails_by_design_is_listed():
+    """On the site: which, of what, and why, as the tests expect it, and no other."""
     expected = {}
     for estimator in test_common.ESTIMATORS:
         for check, reason in test_common.fails_by_design(estimator).items():
             expected.setdefault((f"``{check}``", reason), set()).add(type(estimator).__name__)
-    groups = {
-        "sketches": set(skdprp.sketch.__all__),
-        "classifiers": CLASSIFIERS,
-    }
+    groups = {"sketches": public.SKETCHES, "classifiers": public.CLASSIFIERS}
+    groups = {group: {kind.__name__ for kind in kinds} for group, kinds in groups.items()}
     page = (ROOT / "doc" / "coming_from.rst").read_text().partition("check, of, why")[2].splitlines()
     listed = {}
     rows = csv.reader((line.strip() for line in page if line.startswith("   ``check_")), skipinitialspace=True)
     for check, names, reason in rows:
         for name in names.split(", "):
             listed.setdefault((check, reason), set()).update(groups.get(name, {name}))
-    assert listed == expected, "make doc/coming_from.rst and the estimators of tests/test_common.py agree"
+    new = "make the table of doc/coming_from.rst agree with fails_by_design of tests/test_common.py"
+    assert listed == expected, new
 
 
 # Words that a reader of the field would not look for, and what to write in their place.
@@ -184,7 +191,7 @@ def test_calls_by_which_a_paper_is_found_here_work(call):
 
 # Reproductions show what they show whatever the defaults become.
 REPRODUCTIONS = sorted(ROOT.glob("examples/reproductions/*.py"))
-NAMED = {name: getattr(skdprp, name) for name in [*skdprp.sketch.__all__, *CLASSIFIERS, "MIDPRegressor"]}
+NAMED = {kind.__name__: kind for kind in public.SKETCHES | public.CLASSIFIERS | {skdprp.MIDPRegressor}}
 NO_MATTER = {"random_state", "n_jobs", "output", "verbose", "max_nonzeros"}
 
 

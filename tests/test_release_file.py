@@ -9,8 +9,10 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import public
 import pytest
 import scipy.sparse as sp
+from public import ESTIMATORS, PRIVATE, unlisted
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
@@ -56,7 +58,7 @@ from skdprp import (
     save_release,
 )
 from skdprp.mechanisms.published import Published
-from skdprp.release_file import _sketches
+from skdprp.release_file import _sketches, _values
 from skdprp.release_file._file import checksum_of, replace_file
 from skdprp.release_file._values import described
 from skdprp.testing import reproducible_noise
@@ -623,6 +625,13 @@ MODELS = [
         LABELS,
     ),
 ]
+
+
+def test_every_model_is_listed():
+    """Files name what they may hold, and never look up a class by what a file says."""
+    read = "add it to _ESTIMATORS of skdprp/release_file/_values.py, and what it keeps that is no number to _RECORDS"
+    assert not unlisted(ESTIMATORS - public.SKETCHES, _values._ESTIMATORS), read
+    assert not unlisted(PRIVATE - public.SKETCHES, MODELS), "add it to MODELS of tests/test_release_file.py"
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
+from public import DATA_INDEPENDENT, PRIVATE, SKETCHES, unlisted
 from scipy import special
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
@@ -68,6 +69,7 @@ from skdprp._printing import guarantee_facts
 from skdprp.audit import AuditResult
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
+from skdprp.report import _data_independent
 from skdprp.report._data_independent import is_data_independent, map_label
 from skdprp.report._structure import holds_private
 from skdprp.testing import reproducible_noise
@@ -680,28 +682,41 @@ def test_subclasses_may_learn_whatever_they_inherit_from(step):
     assert report.total is None and re.search("learns? from the rows|in view of the rows", report.not_covered[0])
 
 
-@pytest.mark.parametrize(
-    ("step", "changed"),
-    [
-        (OneHotEncoder(handle_unknown="ignore"), {"categories": LISTED}),
-        (OneHotEncoder(categories=LISTED, handle_unknown="ignore", min_frequency=50), {"min_frequency": None}),
-        (SimpleImputer(), {"strategy": "constant", "keep_empty_features": True}),
-        (SimpleImputer(add_indicator=True), {"strategy": "constant", "fill_value": 0.0, "add_indicator": False}),
-        (SplineTransformer(4), {"knots": np.tile([[0], [0.5], [1]], X.shape[1])}),
-        (SplineTransformer(4), {"knots": [[0], [1]]}),
-        (RBFSampler(gamma="scale"), {"gamma": 1.0}),
-        (SplineTransformer(knots=KNOTS), {"degree": 1}),
-        (PublicScaler((0, 1)), {"feature_range": (-5, 5)}),
-        (PublicScaler((0, 1)), {"bounds": (0, 2)}),
-        (PublicScaler((0, 1)), {"bounds": [(0, 1)]}),
-        (PublicScaler((0, 1)), {"fill": 0.5}),
-        (PublicBinner((0, 1)), {"n_bins": 5}),
-        (PublicBinner((0, 1)), {"edges": [0, 1]}),
-        (PublicBinner((0, 1)), {"bounds": None, "edges": [0, 1]}),
-        (PublicBinner((0, 1)), {"encode": "ordinal"}),
-        (PublicBinner((0, 1)), {"missing": "error"}),
-    ],
-)
+CHANGED_LATER = [
+    (OneHotEncoder(handle_unknown="ignore"), {"categories": LISTED}),
+    (OneHotEncoder(categories=LISTED, handle_unknown="ignore", min_frequency=50), {"min_frequency": None}),
+    (SimpleImputer(), {"strategy": "constant", "keep_empty_features": True}),
+    (SimpleImputer(add_indicator=True), {"strategy": "constant", "fill_value": 0.0, "add_indicator": False}),
+    (SplineTransformer(4), {"knots": np.tile([[0], [0.5], [1]], X.shape[1])}),
+    (SplineTransformer(4), {"knots": [[0], [1]]}),
+    (RBFSampler(gamma="scale"), {"gamma": 1.0}),
+    (SplineTransformer(knots=KNOTS), {"degree": 1}),
+    (PublicScaler((0, 1)), {"feature_range": (-5, 5)}),
+    (PublicScaler((0, 1)), {"bounds": (0, 2)}),
+    (PublicScaler((0, 1)), {"bounds": [(0, 1)]}),
+    (PublicScaler((0, 1)), {"fill": 0.5}),
+    (PublicBinner((0, 1)), {"n_bins": 5}),
+    (PublicBinner((0, 1)), {"edges": [0, 1]}),
+    (PublicBinner((0, 1)), {"bounds": None, "edges": [0, 1]}),
+    (PublicBinner((0, 1)), {"encode": "ordinal"}),
+    (PublicBinner((0, 1)), {"missing": "error"}),
+]
+
+
+def test_what_each_step_of_the_library_does_is_listed():
+    """Whether a step is a map, what is trusted of it, and whether its zeros tell of the values."""
+    assert not unlisted(DATA_INDEPENDENT, _data_independent.PUBLIC), "add it to PUBLIC of report/_data_independent.py"
+    assert not unlisted(DATA_INDEPENDENT, _data_independent._TRUST), "say in _TRUST what its parameters are trusted for"
+    changed = {(type(step).__name__, name) for step, known in CHANGED_LATER for name in known}
+    named = {(kind.__name__, name) for kind in DATA_INDEPENDENT for name in kind._parameter_constraints}
+    of_form = {("PublicBinner", "dtype"), ("PublicBinner", "sparse_output")}  # which change no number
+    assert named - of_form <= changed, "add each of its parameters to CHANGED_LATER of tests/test_report.py"
+    steps = {kind for kind in PRIVATE - SKETCHES if hasattr(kind, "transform")}
+    new = "add it to _PRIVATE of report/_data_independent.py, or leave it out here if its zeros tell of the values"
+    assert not unlisted(steps, _data_independent._PRIVATE), new
+
+
+@pytest.mark.parametrize(("step", "changed"), CHANGED_LATER)
 def test_parameters_that_were_changed_after_fit_do_not_make_a_map_fixed(step, changed):
     pipeline = make_pipeline(clone(step), clone(MODEL)).fit((16 * X).astype(int), Y)
     pipeline[0].set_params(**changed)

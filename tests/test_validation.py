@@ -12,8 +12,10 @@ import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
+import public
 import pytest
 import scipy.sparse as sp
+from public import unlisted
 from scipy import special
 from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
@@ -50,6 +52,7 @@ from skdprp import (
 )
 from skdprp._errors import silent, warn_at_caller, without_values
 from skdprp._validation import validate_data
+from skdprp.histograms import PrivateHistograms
 
 SECRET = "simon schwarz"
 NUMBER = 8314.159
@@ -70,7 +73,7 @@ ESTIMATORS = [
     PublicScaler((0, 1)),
     PublicBinner((0, 1), missing="error"),
 ]
-PRIVATE = ESTIMATORS[:-2]
+PRIVATE = [estimator for estimator in ESTIMATORS if "epsilon" in estimator.get_params()]
 ROWS = [[0.1, 0.2], [0.3, -0.4], [0.2, 0.1], [0.5, 0.5]] * 10
 FRAME = pd.DataFrame(ROWS, columns=["a", "b"])
 TEXT = [[0.1, SECRET], *ROWS[1:]]
@@ -93,6 +96,11 @@ FORMS = {
     "categories": lambda rows: pd.DataFrame(rows, columns=["a", "b"]).astype({"b": "category"}),
 }
 as_form = pytest.mark.parametrize("form", FORMS)
+
+
+def test_every_estimator_of_numbers_is_listed():
+    of_cells = {kind for kind in public.ESTIMATORS if issubclass(kind, PrivateHistograms)}  # which take text, too
+    assert not unlisted(public.ESTIMATORS - of_cells, ESTIMATORS), "add it to ESTIMATORS of tests/test_validation.py"
 
 
 def labels(estimator):

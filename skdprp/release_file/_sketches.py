@@ -30,7 +30,6 @@ _BY_FEATURE = [  # one entry for each feature
 ]
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
 _BITS = 64.0  # noise makes all numbers of a release even once in 2^64 releases
-_FITTED = ("scale_", "sensitivity_", "flip_epsilon_", "flip_scale_")
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +191,9 @@ def _describe(estimator):
 
 
 def _fitted_values(estimator):
-    return {name: float(value) for name, value in estimator._noise_of_fit.items() if name in _FITTED}
+    """Numbers of the noise that have no underscore before their names: arrays follow from them."""
+    known = estimator._noise_of_fit.items()
+    return {name: float(value) for name, value in known if np.ndim(value) == 0 and not name.startswith("_")}
 
 
 def _describe_projection(projection):
