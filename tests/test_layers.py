@@ -63,9 +63,8 @@ def test_every_private_attribute_that_an_estimator_may_lack_is_listed():
     files = [path for folder in asking for path in folder.glob("*.py")]
     files += [PACKAGE / name for name in ("_calibration.py", "_fits_around.py")]
     asked = "".join(path.read_text() for path in files)
-    names = set(
-        re.findall(r"""(?:get|has)attr\((?:estimator|\w*model|step|member|one|thing|holder), "(_[a-z]\w+)""", asked)
-    )
+    whom = r"(?:estimator|\w*model|step|member|one|thing|holder)"
+    names = set(re.findall(rf"(?:get|has)attr\({whom}, \"(_[a-z]\w+)", asked))
     page = (PACKAGE.parent / "doc" / "architecture.rst").read_text()
     listed = re.findall(r"^   ``(_\w+)``", page.partition(":header: attribute")[2], flags=re.MULTILINE)
     new = "add it to the last table of doc/architecture.rst, or here if it is scikit-learn's"
