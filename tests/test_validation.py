@@ -56,6 +56,7 @@ from skdprp.histograms import PrivateHistograms
 
 SECRET = "simon schwarz"
 NUMBER = 8314.159
+# With parameters by which they refuse missing values.
 ESTIMATORS = [
     DPRandomProjection(2),
     DPOPORP(2),
