@@ -450,9 +450,10 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
 
     @abstractmethod
     def _problem(self, shape, dtype, n_classes):
-        """Collect what is public of the problem, from the shape and the type of the rows; at least `n_samples`.
+        """Collect what is public of the problem, from the shape and the type of the rows.
 
-        What takes groups is given the unit as well.
+        At least `n_samples`, `n_classes`, and `n_numbers` that a fit has in memory. What takes groups is given the unit
+        as well.
         """
 
     @abstractmethod
