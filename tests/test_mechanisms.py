@@ -78,6 +78,7 @@ SIZED = [
     [
         *[(*one, {}) for one in SIZED if one[0] != "published_information_scale"],  # which has no proof to keep
         ("spherical_scale", "sensitivity", {"delta": 0.0}),
+        ("thresholded_counts_scale", "sensitivity", {"n_columns": 3}),
     ],
 )
 def test_scales_that_noise_cannot_have_are_refused(name, size, known, sensitivity):
@@ -99,6 +100,7 @@ TAKE_ANY_DELTA = {
     [
         *[(name, {}) for name in of_mechanisms("_scale") if "delta" in needed(name) and name not in TAKE_ANY_DELTA],
         ("secret_projection_scale", {"min_eigenvalue": 1.0}),
+        ("thresholded_counts_scale", {"n_columns": 0}),
         ("thresholded_counts_scale", {"n_columns": 3}),
     ],
 )
