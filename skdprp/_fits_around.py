@@ -1,6 +1,7 @@
 """Fits of scikit-learn inside of which something is released: what reports need to know of them, and no result has."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
@@ -17,7 +18,7 @@ def note_release():
             model = frame.f_locals["self"]
             with suppress(AttributeError):  # there are no labels, or no members, yet
                 labels = model.label_binarizer_
-                labels._fit_name = model._fit_of_labels = getattr(labels, "_fit_name", uuid4().hex)
+                labels._name_of_labels = model._fit_of_labels = getattr(labels, "_name_of_labels", uuid4().hex)
                 for member in model.estimators_:  # of an earlier fit, which stay if this one is refused
                     member._is_of_earlier_fit = True
 
@@ -28,8 +29,54 @@ def has_labels_of_members(model):
     A fit that is refused leaves its labels beside the members of an earlier one. Workers note nothing.
     """
     noted = getattr(model, "_fit_of_labels", None)
-    has_others = noted is not None and noted != getattr(model.label_binarizer_, "_fit_name", None)
+    has_others = noted is not None and noted != getattr(model.label_binarizer_, "_name_of_labels", None)
     return not has_others and not any(hasattr(member, "_is_of_earlier_fit") for member in model.estimators_)
+
+
+# Pipelines
+
+
+def has_other_maps(estimator, maps):
+    """Whether it was fitted behind another fit of what is before it now, as far as that was noted.
+
+    A second fit of a pipeline that is refused may leave a model behind new bins. What it was fitted behind is charged
+    with it, or is not there at all: then its own guarantee says that it is to be added.
+    """
+    then, now = set(getattr(estimator, "_fitted_behind", "").split()), set(_fit_names(maps))
+    return bool(then - now) and bool(now - then)
+
+
+def _fits_before():
+    """Names of the fits of all that is before the step that is fitted, in each pipeline of scikit-learn around it."""
+    around = list(_frames_around())
+    if not any(map(_is_of_pipeline, around)):  # a look at variables takes longer
+        return set()
+    names, inner = set(), []
+    for frame in around:
+        one = frame.f_locals.get("self")
+        if _is_of_pipeline(frame):
+            steps = [step for _, step in one.steps]
+            place = next((i for i, step in enumerate(steps) if any(step is other for other in inner)), 0)
+            names.update(_fit_names(steps[:place]))
+        inner.append(one)
+    return names
+
+
+def _is_of_pipeline(frame):
+    is_fit = frame.f_code.co_name in ("_fit", "fit", "fit_predict", "fit_transform")
+    return is_fit and frame.f_globals.get("__name__") == "sklearn.pipeline" and hasattr(frame.f_locals["self"], "steps")
+
+
+def _fit_names(held):
+    """Names of the fits of all private estimators among what is held, and within them."""
+    if isinstance(held, Mapping):
+        held = list(held.values())
+    if isinstance(held, list | tuple):
+        return [name for one in held for name in _fit_names(one)]
+    if isinstance(held, type) or not (hasattr(held, "fit") and hasattr(held, "__dict__")):
+        return []
+    name = vars(held).get("_fit_name")
+    return [*([name] if isinstance(name, str) else []), *_fit_names(vars(held))]
 
 
 # Searches
@@ -59,10 +106,12 @@ class _Fits(list):
 
 
 def note_fit(estimator, *, is_seeded, of_a_fit):
-    """Note in each search around a fit, and in the estimator that it fits, which fit of the search that was.
+    """Name a fit, and note around it what it is a part of.
 
-    A winner that was fitted again, by hand or in another search, tells nothing of the folds of its search. `of_a_fit`
-    is False for what is stated of an estimator between its fits; `is_seeded` says whether its noise had a seed.
+    Each search around it gets to know its fit, and so does the estimator: a winner that was fitted again, by hand or in
+    another search, tells nothing of the folds of its search. Of pipelines, the estimator gets the names of all fits
+    that it is behind. `of_a_fit` is False for what is stated of an estimator between its fits; `is_seeded` says whether
+    its noise had a seed.
     """
     around = list(_searches_around())
     fits = [(_fit_that_goes_on(search, known, around), known) for search, known in around]
@@ -72,6 +121,7 @@ def note_fit(estimator, *, is_seeded, of_a_fit):
         # A winner that asks for groups got them from the search, as the fits of the folds did, if metadata are routed.
         is_routed = get_config().get("enable_metadata_routing", False)
         estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
+        estimator._fit_name, estimator._fitted_behind = uuid4().hex, " ".join(sorted(_fits_before()))
 
 
 def _frames_around():

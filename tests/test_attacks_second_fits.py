@@ -11,17 +11,29 @@ from functools import partial
 import numpy as np
 import pytest
 from attacks import LAPLACE_SKETCH, X240, Y240, private_model, sketch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from skdprp import DPPCA, DPSearchCV, PrivacyGuarantee, PrivacyLedger, privacy_report, set_budget
+from skdprp import (
+    DPPCA,
+    DPBinner,
+    DPScaler,
+    DPSearchCV,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    load_model,
+    privacy_report,
+    save_model,
+    set_budget,
+)
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
 from skdprp.mechanisms import add_laplace
@@ -249,6 +261,76 @@ def test_a_second_fit_that_is_refused_in_a_process_of_its_own_hides_no_constant_
 def test_one_against_the_rest_within_another_has_its_labels():
     model = OneVsRestClassifier(OneVsRestClassifier(private_model())).fit(X60, np.arange(60) % 3)
     assert privacy_report(model).total is not None
+
+
+# Pipelines
+
+
+def with_private_maps(kind):
+    scaler = DPScaler(epsilon=5.0, delta=1e-6)
+    return {
+        "bins": DPBinner(4, epsilon=5.0, delta=1e-6),
+        "components": DPPCA(1, epsilon=5.0, delta=1e-6),
+        "union": FeatureUnion([("one", clone(scaler)), ("other", clone(scaler))]),
+        "columns": ColumnTransformer([("some", scaler, [0, 1])]),
+        "pipeline": make_pipeline(Normalizer(), scaler),
+    }[kind]
+
+
+def cheaper(steps):
+    """A second time, with less epsilon."""
+    return steps.set_params(**{name: 0.1 for name in steps.get_params() if name.endswith("epsilon")})
+
+
+@pytest.mark.parametrize("kind", ["bins", "components", "union", "columns", "pipeline"])
+def test_a_second_fit_that_is_refused_puts_no_new_bins_before_the_old_model(kind):
+    """The model of bins of epsilon 5 was charged with those of .1 that were found before the labels were refused."""
+    searched = DPSearchCV(private_model(), {}, n_trials=1, delta=1e-6, classes=[0, 1], max_loss=1.0)
+    for model in (private_model(), searched):
+        pipeline = make_pipeline(with_private_maps(kind), model).fit(X60, Y60)
+        assert privacy_report(pipeline).total.epsilon > 4.0
+        cheaper(pipeline[:-1])
+        refused(pipeline.fit, X60, Y60 + 5)
+        for one in (pipeline, copy.deepcopy(pipeline), pickle.loads(pickle.dumps(pipeline))):
+            assert privacy_report(one).total is None
+            assert "another fit of what is before it" in str(privacy_report(one))
+        assert privacy_report(pipeline.fit(X60, Y60)).total.epsilon < 2.0
+
+
+def by_the_steps_before(pipeline):
+    cheaper(pipeline[:-1]).fit(X60)
+
+
+def by_another_pipeline(pipeline):
+    make_pipeline(cheaper(pipeline[0]), LogisticRegression()).fit(X60, Y60)
+
+
+def by_hand_of_what_is_frozen(pipeline):
+    cheaper(pipeline[0].estimator).fit(X60)
+
+
+def by_the_limit_of_a_ledger(pipeline):
+    with PrivacyLedger() as ledger:
+        ledger.limit(0.5, 1e-5)
+        cheaper(pipeline[:-1])
+        refused(pipeline.fit, X60, Y60)
+        assert [one.estimator for one in ledger.entries] == ["DPScaler"]
+
+
+@pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
+@pytest.mark.parametrize(
+    "again", [by_the_steps_before, by_another_pipeline, by_hand_of_what_is_frozen, by_the_limit_of_a_ledger]
+)
+def test_a_model_whose_bins_were_found_anew_has_no_total(again, tmp_path):
+    scaler = DPScaler(epsilon=5.0, delta=1e-6)
+    scaler = FrozenEstimator(scaler.fit(X60)) if again is by_hand_of_what_is_frozen else scaler
+    pipeline = make_pipeline(scaler, private_model()).fit(X60, Y60)
+    assert privacy_report(pipeline).total.epsilon > 4.0
+    again(pipeline)
+    save_model(tmp_path / "model.npz", pipeline)
+    for one in (pipeline, load_model(tmp_path / "model.npz").estimator):
+        assert privacy_report(one).total is None
+    assert privacy_report(pipeline[-1]).total.epsilon == 1.0  # which is added to what stood before it
 
 
 # Clones that are the original

@@ -93,7 +93,7 @@ def test_every_published_variant_prints_its_own_guarantee(name):
     sketch = clone(VARIANTS[name]).fit(X)
     assert sketch.transform(X).shape == (3, 16 if name.startswith("Raw") else 8)
     guarantee = sketch.guarantee_
-    assert (guarantee.epsilon, guarantee.delta) == (1.0, 0.0 if name in PURE else 1e-6)
+    assert (guarantee.epsilon, guarantee.delta) == (1.0, 0.0 if name in PURE else 1e-6), "PURE lists those of delta 0"
     assert guarantee.definition == ("individual DP" if name.startswith("iDP") else "DP")
     assert (
         "\nunit        a bounded change within one row\n" in str(guarantee)

@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
 from .._calibration import is_as_stated
-from .._fits_around import has_labels_of_members
+from .._fits_around import has_labels_of_members, has_other_maps
 from .._lazy import SAME_ORDER, output_container
 from .._printing import RELEASED_AT
 from ..guarantee import (
@@ -152,6 +152,7 @@ _MOVING = (
     "is for rows at a distance as they leave {map}, which each fit changes: put {step} before {map}, or a "
     "data-independent step in place of {map}"
 )
+_OTHER_MAPS = "was fitted behind another fit of what is before it: fit the pipeline again, or give each pipeline clones"
 _AGAIN = "may sketch rows again within its fit: fit it without transform_input and callbacks"
 _UNRECORDED = (
     "cross_validate records neither folds nor scorers: report GridSearchCV(model, {}, cv=KFold(5, shuffle=True))"
@@ -561,6 +562,8 @@ def _of_private_step(estimator, name, flow):
     # What it released before, under another guarantee, nobody has written down.
     if getattr(estimator, "_was_fitted_otherwise", False):
         return replace(_uncovered(name, kind, _FITTED_AGAIN), is_known=False)
+    if has_other_maps(estimator, [step for _, step in flow.maps]):
+        return replace(_uncovered(name, kind, _OTHER_MAPS), is_known=False)
     if getattr(estimator, "_released_lazily", False):
         return replace(_uncovered(name, kind, _LAZY), is_known=False)
     if guarantee.violation:
