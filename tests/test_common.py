@@ -43,7 +43,7 @@ from skdprp import (
     load_model,
     save_model,
 )
-from skdprp.linear_model import _sketched_least_squares
+from skdprp.linear_model import _descent, _sketched_least_squares
 from skdprp.mechanisms import Published
 
 SKETCHES = [
@@ -83,10 +83,10 @@ ESTIMATORS = [
     MIDPRegressor(calibration="published"),
     DPMoments(),
     DPPCA(2, **EASY),
-    DPHistograms(n_cells=16),
-    DPBinner(n_cells=16),
+    DPHistograms(bounds=(-300, 300), n_cells=16),
+    DPBinner(n_cells=16),  # without bounds, there are 2^16 cells
     DPBinner(3, bounds=(-3, 3), encode="ordinal", n_cells=16),
-    DPScaler(n_cells=16),
+    DPScaler(bounds=(-3, 3)),
     DPRidge(target_bounds=(-300, 300), **EASY),
     DPRidge(target_bounds=(-300, 300), **EASY, mechanism="moments"),
     PROJECTED,
@@ -166,6 +166,12 @@ def deterministic_twin(estimator):
         twin = type(name, (type(estimator),), {"__sklearn_tags__": tags, "__module__": __name__})
         setattr(sys.modules[__name__], name, twin)
     return getattr(sys.modules[__name__], name)(**estimator.get_params(deep=False))
+
+
+@pytest.fixture(autouse=True)
+def descents_are_short(monkeypatch):
+    """Have a descent of 20 steps, where that of 200 does the same for longer."""
+    monkeypatch.setattr(_descent, "N_STEPS", 20)
 
 
 @pytest.fixture
