@@ -452,7 +452,7 @@ OF_FRESH_NOISE = ("calls", "copies", "folds", "processes", "seeds", "threads", "
     ids=["Means", "Sums", "Noisy", "OwnNoise"],
 )
 def test_what_the_wrong_ones_derive_from_passes(estimator, is_audited):
-    """Each of them differs from one of these in one thing only; audits have to catch one that derives from the first."""
+    """Each of them differs from one of these in one thing only; audits have to catch one of the first."""
     for name, check in _private_checks(estimator):
         if not name.startswith((*OF_FRESH_NOISE, *["audit"] * (not is_audited))):
             check()

@@ -43,8 +43,10 @@ from skdprp import (
     load_model,
     save_model,
 )
-from skdprp.linear_model import _descent, _sketched_least_squares
+from skdprp.linear_model import _sketched_least_squares
 from skdprp.mechanisms import Published
+
+pytestmark = pytest.mark.usefixtures("short_descents")
 
 SKETCHES = [
     DPRandomProjection(),
@@ -166,12 +168,6 @@ def deterministic_twin(estimator):
         twin = type(name, (type(estimator),), {"__sklearn_tags__": tags, "__module__": __name__})
         setattr(sys.modules[__name__], name, twin)
     return getattr(sys.modules[__name__], name)(**estimator.get_params(deep=False))
-
-
-@pytest.fixture(autouse=True)
-def descents_are_short(monkeypatch):
-    """Have a descent of 20 steps, where that of 200 does the same for longer."""
-    monkeypatch.setattr(_descent, "N_STEPS", 20)
 
 
 @pytest.fixture

@@ -58,7 +58,6 @@ from skdprp._persons import persons_in_parts, persons_of, roots, shares
 from skdprp._sums import CompensatedSum
 from skdprp.guarantee import Adjacency, PrivacyWarning
 from skdprp.ledger import LedgerError, entry
-from skdprp.linear_model import _descent
 from skdprp.mechanisms import gaussian_profile
 from skdprp.moments import rounding_of_moments
 from skdprp.neural_network import _steps
@@ -764,9 +763,7 @@ def of_pairs(fit):
         (DPRidge(target_bounds=BOUNDS), 200),
     ],
 )
-def test_fits_of_persons_keep_the_contract(model, n_trials, monkeypatch):
-    """A descent of 5 steps, where that of 200 does the same for longer."""
-    monkeypatch.setattr(_descent, "N_STEPS", 5)
+def test_fits_of_persons_keep_the_contract(model, n_trials, monkeypatch, short_descents):
     kind = next(kind for kind in type(model).__mro__ if "fit" in vars(kind))
     monkeypatch.setattr(kind, "fit", of_pairs(kind.fit))
     assert clone(model).fit(np.eye(4), [0, 1, 0, 1]).guarantee_.unit == PERSON
@@ -817,10 +814,11 @@ def test_half_of_the_noise_of_a_person_is_caught(name, noise_of, monkeypatch):
 
 
 @pytest.mark.parametrize("fit", ["moments", "gradients", "ridge"])
-def test_all_persons_of_up_to_three_rows_on_a_grid_are_as_far_apart_as_the_noise_is_for(fit, monkeypatch):
+def test_all_persons_of_up_to_three_rows_on_a_grid_are_as_far_apart_as_the_noise_is_for(
+    fit, monkeypatch, short_descents
+):
     """Two-sided, by enumeration: the largest distance of what reaches the noise first is that of two rows."""
     steps = []
-    monkeypatch.setattr(_descent, "N_STEPS", 10)
     monkeypatch.setattr(_noise, "_add", lambda values, scale, rounded: steps.append((values.ravel().copy(), scale)))
     places = [(0.0, 0.0), *((math.cos(angle), math.sin(angle)) for angle in np.arange(8) * math.pi / 4)]
     if fit == "moments":
