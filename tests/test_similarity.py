@@ -3,7 +3,7 @@
 import pickle
 import sys
 import warnings
-from functools import partial
+from functools import lru_cache, partial
 from itertools import combinations
 
 import numpy as np
@@ -255,6 +255,15 @@ FLIPS = [
 ]
 
 
+@lru_cache(maxsize=4)
+def normal_tables(n_tables, n_rows, n_features, n_nonzero, size):
+    """Rows whose nonzeros are normal and anywhere."""
+    rng, places = np.random.default_rng(0), np.tile(np.arange(n_features), (n_rows, 1))
+    return [
+        size * rng.standard_normal(places.shape) * (rng.permuted(places, axis=1) < n_nonzero) for _ in range(n_tables)
+    ]
+
+
 @pytest.mark.parametrize("flips", FLIPS, ids=str)
 @pytest.mark.parametrize(
     ("epsilon", "n_repeats", "nonzero"), [(1.0, 1, 30), (6.0, 4, 30), (1000.0, 2, 9), (3.0, 1, 90)]
@@ -262,10 +271,8 @@ FLIPS = [
 def test_bit_correlation_is_that_of_released_sketches(epsilon, n_repeats, nonzero, flips, seeded):
     """Of two releases of rows whose nonzeros are normal, over draws of projections, rows and flips; bins are padded."""
     p, k, n, draws, size = 90, 16, 400, 40, 0.6
-    rng = np.random.default_rng(0)
     products = np.empty((draws, n))
-    for draw in range(draws):
-        X = size * rng.standard_normal((n, p)) * (rng.permuted(np.tile(np.arange(p), (n, 1)), axis=1) < nonzero)
+    for draw, X in enumerate(normal_tables(draws, n, p, nonzero, size)):
         sketch = DPSignOPORP(k, epsilon=epsilon, n_repeats=n_repeats, random_state=draw, **flips).fit(X)
         products[draw] = np.mean(sketch.transform(X) * sketch.transform(X), axis=1)
     shape = {"n_features": p, "n_components": k, "n_nonzero": nonzero}
