@@ -549,7 +549,11 @@ def test_a_budget_is_what_the_steps_lose_together(binary):
     """By another composition than that of the library: an integral instead of convolutions on a grid."""
     rows, (epsilon, delta) = mixed_table(binary[0]), (0.2, 1e-3)
     pipe = set_budget(
-        make_pipeline(DPBinner(3, epsilon=0.3), BINARY_AMP), rows, binary[1], epsilon=epsilon, delta=delta
+        make_pipeline(DPBinner(3, bounds=(-3, 3), epsilon=0.3), BINARY_AMP),
+        rows,
+        binary[1],
+        epsilon=epsilon,
+        delta=delta,
     )
     pipe.fit(rows, binary[1])
     losses = [step.guarantee_.loss for step in pipe]
@@ -905,19 +909,20 @@ _COMPOSITES = {
     "descent": lambda: (DPSGDClassifier(), THREE_CLASSES),
     "output": lambda: (ProductNoiseOutputPerturbation(), Y200_UNIFORM),
     "ridge": lambda: (DPRidge(target_bounds=(-1, 1)), X200_UNIFORM[:, 0]),
-    "pipeline": lambda: (make_pipeline(DPScaler(), DPPCA(2), model_with()), THREE_CLASSES),
+    "pipeline": lambda: (make_pipeline(DPScaler(bounds=(-3, 3)), DPPCA(2), model_with()), THREE_CLASSES),
     "rest": lambda: (OneVsRestClassifier(model_with()), THREE_CLASSES),
     "voting": lambda: (VotingClassifier([("a", model_with()), ("b", model_with())]), Y200_UNIFORM),
     "outputs": lambda: (MultiOutputClassifier(model_with()), np.column_stack([Y200_UNIFORM, THREE_CLASSES])),
     "targets": lambda: (MultiOutputRegressor(DPRidge(target_bounds=(-1, 1))), X200_UNIFORM[:, :2]),
     "threshold": lambda: (FixedThresholdClassifier(model_with(classes=[0, 1]), threshold=0.3), Y200_UNIFORM),
     "union": lambda: (
-        make_pipeline(FeatureUnion([("a", binner_of_3()), ("b", DPScaler())]), model_with()),
+        make_pipeline(FeatureUnion([("a", binner_of_3()), ("b", DPScaler(bounds=(-3, 3)))]), model_with()),
         Y200_UNIFORM,
     ),
     "columns": lambda: (
         make_pipeline(
-            ColumnTransformer([("a", binner_of_3(), [0]), ("b", DPScaler(), [1, 2])], sparse_threshold=0), model_with()
+            ColumnTransformer([("a", binner_of_3(), [0]), ("b", DPScaler(bounds=(-3, 3)), [1, 2])], sparse_threshold=0),
+            model_with(),
         ),
         Y200_UNIFORM,
     ),
@@ -1061,7 +1066,7 @@ def _searches_in_composites():
     yield make_pipeline(bins, found), Y200_UNIFORM
     of_targets = DPSearchCV(ridge, {}, n_trials=1, epsilon=0.5, delta=1e-4, max_loss=1.0)
     yield MultiOutputRegressor(of_targets), X200_UNIFORM[:, :2]
-    union = FeatureUnion([("a", DPPCA(2, delta=1e-5)), ("b", DPScaler(delta=1e-5))])
+    union = FeatureUnion([("a", DPPCA(2, delta=1e-5)), ("b", DPScaler(bounds=(-3, 3), delta=1e-5))])
     yield clone(search).set_params(estimator=make_pipeline(union, private_model())), Y200_UNIFORM
     columns = ColumnTransformer([("a", bins, [0]), ("b", PublicScaler((-1, 1)), [1, 2])], sparse_threshold=0)
     yield clone(search).set_params(estimator=make_pipeline(columns, private_model())), Y200_UNIFORM
