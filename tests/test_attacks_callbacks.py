@@ -302,7 +302,8 @@ def test_no_total_of_pipelines_that_share_steps_is_below_what_a_ledger_has():
         return {"epsilon": (0.5, 2.0)[rng.integers(2)], "delta": 1e-5}
 
     def new():
-        kinds = partial(DPBinner, 4, bounds=(-1, 1), sparse_output=False), partial(DPScaler, bounds=(-1, 1)), partial(DPPCA, 2)
+        bins = partial(DPBinner, 4, bounds=(-1, 1), sparse_output=False)
+        kinds = bins, partial(DPScaler, bounds=(-1, 1)), partial(DPPCA, 2)
         return kinds[rng.integers(3)](**budget()) if rng.random() < 0.8 else PublicScaler((-1, 1))
 
     def tree(known, depth):

@@ -497,7 +497,8 @@ def test_a_search_tells_once_that_noise_hides_rows_and_no_trial_does():
     table, labels = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "York"] * 150}), np.arange(300) % 2
     # A ridge on moments, whose loss adds up with that of bins in closed form: bins alone have something to tell.
     ridge = DPRidge(target_bounds=(0, 1), mechanism="moments")
-    model, grid = make_pipeline(DPBinner(bounds={"size": (0, 1)}, sparse_output=False), ridge), {"dpbinner__epsilon": [0.02, 0.2, 20.0]}
+    bins = DPBinner(bounds={"size": (0, 1)}, sparse_output=False)
+    model, grid = make_pipeline(bins, ridge), {"dpbinner__epsilon": [0.02, 0.2, 20.0]}
     search = DPSearchCV(model, grid, n_trials=2, delta=1e-3, max_loss=1.0)
     heard = []
     for tell in (privacy_report, partial(set_budget, delta=1e-3), *[DPSearchCV.fit] * 4):
