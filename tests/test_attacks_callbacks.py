@@ -228,7 +228,7 @@ def test_no_odd_cell_of_a_held_out_row_moves_the_score_of_a_search_by_more_than_
         make_table_preprocessor({"number": (-3, 3)}, epsilon=0.3),
         ColumnTransformer([("names", encoder, ["name"])], sparse_threshold=0),
     ):
-        model = make_pipeline(columns, AMPClassifier(classes=[0, 1]))
+        model = make_pipeline(columns, DPSGDClassifier(classes=[0, 1], n_epochs=2))
         for scoring, unit in (("accuracy", 1.0), ("neg_log_loss", 4.0)):
             search = DPSearchCV(model, {}, n_trials=0.1, epsilon=20.0, delta=1e-3, scoring=scoring, random_state=0)
 
