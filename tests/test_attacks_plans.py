@@ -104,6 +104,8 @@ from skdprp.guarantee import Adjacency
 from skdprp.ledger import LedgerError, UnrecordedNoiseError, entry
 from skdprp.mechanisms import add_laplace
 
+pytestmark = pytest.mark.usefixtures("short_descents")
+
 TWO_LABELS = np.column_stack([Y12, np.arange(12) % 3 == 0]).astype(int)
 WIDE = np.random.default_rng(0).normal(size=(1200, 450))
 OF_WIDE = np.arange(1200) % 2

@@ -86,6 +86,8 @@ from skdprp.ledger import entry
 from skdprp.sketch._base import BaseSketch, _public_numbers
 from skdprp.testing._contents import fingerprints
 
+pytestmark = pytest.mark.usefixtures("short_descents")
+
 # Steps of others
 
 
