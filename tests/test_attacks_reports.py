@@ -564,8 +564,8 @@ def _pipelines(rng):
         PublicBinner((0, 5), n_bins=3),
         make_pipeline(fill, Normalizer()),
         make_pipeline(fill, FunctionTransformer(np.tanh)),
-        DPBinner(3, delta=1e-6),
-        DPScaler(delta=1e-6),
+        DPBinner(3, bounds=(-5, 5), delta=1e-6),
+        DPScaler(bounds=(-5, 5), delta=1e-6),
     ]
     of_texts = [
         OneHotEncoder(**listed, handle_unknown="ignore", sparse_output=False),

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,12 @@ MODULES = [
 ]
 
 
+@cache
+def nodes_of(path):
+    """Return the parts of what a file says."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def module_name(path):
     """Return the public module that a file belongs to: packages of private files count as one."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -63,7 +70,7 @@ def test_every_module_has_its_layer():
 def imported_modules(path):
     """Yield the modules of the package that a file imports, relative to the package."""
     depth = len(path.relative_to(PACKAGE).parts)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.level:
             names = [node.module] if node.module else [alias.name for alias in node.names]
             yield from (module_name(path) if node.level < depth else name.split(".")[0] for name in names)
@@ -87,7 +94,7 @@ def test_private_randomness_is_drawn_in_one_place(path):
     But one check seeds all of them, to see that no noise comes from there; and _noise, so that nobody else's draws tell
     what a search did.
     """
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+    nodes = nodes_of(path)
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     imports = {alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
     assert ("urandom" in attributes) == (path.stem == "_noise"), "draw by a function of skdprp/_noise.py"
@@ -150,9 +157,9 @@ def test_private_names_that_docstrings_and_comments_mention_exist():
     """A proof pointed at a function that was no more."""
     known, mentioned = {path.stem for path in MODULES}, {}
     for path in MODULES:
-        source = path.read_text()
-        mentioned |= dict.fromkeys(re.findall(r"(?<!`)`(?:\w+\.)*(_[a-zA-Z]\w*)`(?!`)", source), path.name)
-        for node in ast.walk(ast.parse(source)):
+        named = re.findall(r"(?<!`)`(?:\w+\.)*(_[a-zA-Z]\w*)`(?!`)", path.read_text())
+        mentioned |= dict.fromkeys(named, path.name)
+        for node in nodes_of(path):
             names = (getattr(node, name, None) for name in ("id", "attr", "name", "arg"))
             known |= {name for name in names if isinstance(name, str)}
     page = (PACKAGE.parent / "doc" / "architecture.rst").read_text()
