@@ -173,7 +173,7 @@ def binner_of_3():
 
 
 def binner_of_4(epsilon=1.0):
-    return DPBinner(4, epsilon=epsilon, delta=1e-6, sparse_output=False)
+    return DPBinner(4, bounds=(-3, 3), epsilon=epsilon, delta=1e-6, sparse_output=False)
 
 
 def scaler_of_5():

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from skdprp import _noise
 from skdprp._open_ledgers import open_journals
+from skdprp.linear_model import _descent
 from skdprp.sketch._base import BaseSketch
 from skdprp.testing import reproducible_noise
 
@@ -60,6 +61,12 @@ def seeded():
     """Noise that makes a test of chance come out the same each time."""
     with reproducible_noise(0):
         yield
+
+
+@pytest.fixture
+def short_descents(monkeypatch):
+    """Have ridge regression take 10 steps, where 200 do the same for longer."""
+    monkeypatch.setattr(_descent, "N_STEPS", 10)
 
 
 @pytest.fixture

@@ -811,8 +811,8 @@ def test_a_file_states_what_was_fitted_since_a_search_also_where_the_grid_was_ta
 def test_a_violation_of_what_was_released_together_is_in_a_file_at_each_step(tmp_path):
     """The steps of a winner have it before, and the last one of what is read back has a total of epsilon 2."""
     search = DPSearchCV(
-        make_pipeline(DPBinner(4), AMPClassifier(classes=[0, 1])),
-        {"ampclassifier__max_norm": [0.5, 1.0]},
+        make_pipeline(DPBinner(4, bounds=(0, 1)), DPSGDClassifier(classes=[0, 1], n_epochs=2)),
+        {"dpsgdclassifier__max_norm": [0.5, 1.0]},
         n_trials=1,
         epsilon=2.0,
         delta=1e-3,
@@ -836,9 +836,9 @@ def test_a_violation_of_a_search_is_in_a_file_of_its_winner_alone(tmp_path):
 
 
 def test_a_file_is_read_back_where_an_audit_has_marked_one_step_of_a_winner(tmp_path):
-    search = DPSearchCV(
-        make_pipeline(DPBinner(4), amp()), {"ampclassifier__max_norm": [0.5, 1.0]}, n_trials=1, delta=1e-3
-    ).fit(X24_POSITIVE, Y24)
+    steps = DPBinner(4, bounds=(0, 1)), DPSGDClassifier(classes=[0, 1], n_epochs=2)
+    grid = {"dpsgdclassifier__max_norm": [0.5, 1.0]}
+    search = DPSearchCV(make_pipeline(*steps), grid, n_trials=1, delta=1e-3).fit(X24_POSITIVE, Y24)
     binner, model = (step for _, step in search.best_estimator_.steps)
     binner.guarantee_ = replace(binner.guarantee_, audited_epsilon=9.0, violation="epsilon is at least 9 at delta=0")
     with pytest.warns(PrivacyWarning, match="No guarantee covers all that this file holds, as .*at least 9"):
@@ -1009,10 +1009,11 @@ def test_no_file_holds_what_is_frozen_and_was_given_no_column(place, tmp_path):
 
 
 def random_step(rng, rows, depth=0):
+    known = {"bounds": (-1, 1), "delta": 1e-6}
     steps = [
         *(StandardScaler(), PCA(2), PublicScaler((-1, 1)), PublicBinner((-1, 1), n_bins=3, sparse_output=False)),
-        *(DPScaler(delta=1e-6), DPBinner(3, delta=1e-6, sparse_output=False), DPPCA(2, delta=1e-6), Normalizer()),
-        *(MinMaxScaler(), VarianceThreshold(), FunctionTransformer(), FrozenEstimator(DPScaler(delta=1e-6).fit(rows))),
+        *(DPScaler(**known), DPBinner(3, **known, sparse_output=False), DPPCA(2, delta=1e-6), Normalizer()),
+        *(MinMaxScaler(), VarianceThreshold(), FunctionTransformer(), FrozenEstimator(DPScaler(**known).fit(rows))),
     ]
     kind = rng.random() if depth < 2 else 0.0
     if kind < 0.6:

@@ -111,10 +111,10 @@ def test_optimal_attack_on_a_projection(leaky, seeded):
     true_bound = min(least_residual(X, y) for X in tables) * (1 - 1e-9)
     for bound in (0.0, true_bound):
         honest = MIDPRegressor(epsilon=0.2, n_components=20, min_residual=bound)
-        assert distinguish(honest, tables, y, 200).low <= allowed
+        assert distinguish(honest, tables, y, 80).low <= allowed
     for broken in ({"calibration": "published"}, {"min_residual": 8.0}):
         model = MIDPRegressor(epsilon=0.2, n_components=20, **broken)
-        assert not leaky or distinguish(model, tables, y, 200).low > max(allowed, 0.95)
+        assert not leaky or distinguish(model, tables, y, 80).low > max(allowed, 0.95)
 
 
 @pytest.mark.parametrize("broken", [False, True])

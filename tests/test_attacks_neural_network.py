@@ -305,7 +305,7 @@ def moves(monkeypatch):
         DPMoments(delta=1e-6, target_bounds=(-1, 2)),
     ],
 )
-def test_all_steps_on_any_path_move_no_further_than_is_printed(moves, model, form, size):
+def test_all_steps_on_any_path_move_no_further_than_is_printed(moves, short_descents, model, form, size):
     """Of two neighbours at the same weights, whatever these are, all sums together lie within mu of the loss."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), rng.integers(0, 3, 40)

@@ -170,8 +170,8 @@ class Products(RegressorMixin, Means):
 
 @pytest.mark.parametrize("estimator", [Means(), NoisyRows(), Products()], ids=lambda one: type(one).__name__)
 def test_what_the_broken_ones_here_derive_from_keeps_the_contract(estimator):
-    """Each of them differs from one of these in one thing only."""
-    check_private_estimator(estimator)
+    """Each of them differs from one of these in one thing only, and no audit has to catch any of them."""
+    check_private_estimator(estimator, audit_options={"n_trials": 8})
 
 
 # A bound that is not made true

@@ -52,6 +52,8 @@ from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, 
 from skdprp.testing import reproducible_noise
 from skdprp.testing._tape import played_tapes, tape_of
 
+pytestmark = pytest.mark.usefixtures("short_descents")
+
 BOUNDS = (-1, 1)
 
 

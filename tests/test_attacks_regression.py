@@ -46,6 +46,8 @@ from skdprp.sensitivity import moments_sensitivity
 from skdprp.testing import reproducible_noise
 from skdprp.testing._tape import tape_of
 
+pytestmark = pytest.mark.usefixtures("short_descents")
+
 RNG = np.random.default_rng(0)
 X, Y = RNG.uniform(-0.5, 0.5, (60, 4)), RNG.uniform(0, 1, (60, 2))
 

@@ -86,6 +86,8 @@ from skdprp.ledger import entry
 from skdprp.sketch._base import BaseSketch, _public_numbers
 from skdprp.testing._contents import fingerprints
 
+pytestmark = pytest.mark.usefixtures("short_descents")
+
 # Steps of others
 
 
@@ -357,7 +359,7 @@ def _composites(rng):
         epsilon = float(rng.choice([0.3, 1.0, 2.0]))
         leaves = [
             binner_of_4(epsilon),
-            DPScaler(epsilon=epsilon, delta=1e-6),
+            DPScaler(bounds=(-3, 3), epsilon=epsilon, delta=1e-6),
             DPPCA(2, epsilon=epsilon, delta=1e-6),
             PublicScaler((-3, 3)),
             Normalizer(),
@@ -509,7 +511,7 @@ def test_a_winner_that_was_fitted_again_says_nothing_of_the_folds_of_its_search(
 
 def test_steps_side_by_side_that_one_search_released_count_once(tmp_path):
     """Neither branch knew what the other one states: a search of 2 was counted as 3; two of them are 4 or less."""
-    union = FeatureUnion([("bins", binner_of_4()), ("scaled", DPScaler(epsilon=1.0, delta=1e-6))])
+    union = FeatureUnion([("bins", binner_of_4()), ("scaled", DPScaler(bounds=(-3, 3), epsilon=1.0, delta=1e-6))])
     search = DPSearchCV(make_pipeline(union, model_of_norm_2()), {}, n_trials=1, epsilon=2.0, delta=1e-4)
     winner, other = search.fit(X400, Y400).best_estimator_, clone(search).fit(X400, Y400).best_estimator_
     for model in (winner, saved_and_loaded(winner, tmp_path).estimator):
@@ -529,7 +531,9 @@ def test_reports_count_what_ensembles_release_of_classifiers_and_of_regressors_i
         (OneVsRestClassifier(ridge), Y200_UNIFORM),
         (OneVsRestClassifier(binary_model()), labels),
         (
-            VotingClassifier([("a", binary_model()), ("b", make_pipeline(DPScaler(delta=1e-5), binary_model()))]),
+            VotingClassifier(
+                [("a", binary_model()), ("b", make_pipeline(DPScaler(bounds=(-3, 3), delta=1e-5), binary_model()))]
+            ),
             Y200_UNIFORM,
         ),
         (FixedThresholdClassifier(binary_model()), Y200_UNIFORM),
@@ -560,8 +564,8 @@ def _pipelines(rng):
         PublicBinner((0, 5), n_bins=3),
         make_pipeline(fill, Normalizer()),
         make_pipeline(fill, FunctionTransformer(np.tanh)),
-        DPBinner(3, delta=1e-6),
-        DPScaler(delta=1e-6),
+        DPBinner(3, bounds=(-5, 5), delta=1e-6),
+        DPScaler(bounds=(-5, 5), delta=1e-6),
     ]
     of_texts = [
         OneHotEncoder(**listed, handle_unknown="ignore", sparse_output=False),
@@ -617,7 +621,9 @@ def test_all_that_a_pipeline_with_a_total_holds_follows_from_what_it_released(mo
 def test_no_row_pays_more_in_a_search_than_its_report_says(cv):
     """What the entries of a ledger cost the row that was in most fits, fold by fold, by an exact composition."""
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (24, 2))
-    model = make_pipeline(DPScaler(epsilon=0.3, delta=1e-6), DPRidge(target_bounds=(-1, 1), mechanism="moments"))
+    model = make_pipeline(
+        DPScaler(bounds=(-1, 1), epsilon=0.3, delta=1e-6), DPRidge(target_bounds=(-1, 1), mechanism="moments")
+    )
     grid = {"dpridge__epsilon": [0.1, 2.0], "dpridge__delta": [1e-4, 1e-6]}
     search = GridSearchCV(model, grid, cv=cv)
     with PrivacyLedger() as ledger:
@@ -722,7 +728,9 @@ def test_no_row_spends_more_in_the_folds_of_a_search_than_its_report_adds_up(kin
     X, y = X200_UNIFORM[:12], Y200_UNIFORM[:12]
     arguments = {"KFold": (4,), "LeaveOneOut": (), "TimeSeriesSplit": (3,), "PredefinedSplit": (np.arange(12) % 4 - 1,)}
     model = AMPClassifier(classes=[0, 1], delta=1e-6)
-    model, name = (model, "") if steps == 1 else (make_pipeline(DPScaler(delta=1e-6), model), "ampclassifier__")
+    model, name = (
+        (model, "") if steps == 1 else (make_pipeline(DPScaler(bounds=(-3, 3), delta=1e-6), model), "ampclassifier__")
+    )
     search = GridSearchCV(model, {f"{name}epsilon": [0.5, 2.0]}, cv=getattr(model_selection, kind)(*arguments[kind]))
     with PrivacyLedger() as ledger, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -756,7 +764,7 @@ def test_members_of_ensembles_cost_no_less_than_a_ledger_has():
         (ProductNoiseOutputPerturbation(classes=[0, 1], radius="chi1"), {"epsilon": [0.5, 1.0]}),
         (DPSearchCV(AMPClassifier(classes=[0, 1]), {"max_norm": [1.0, 2.0]}, n_trials=2), {"epsilon": [0.5, 1.0]}),
         (
-            make_pipeline(make_union(DPPCA(1), DPScaler()), AMPClassifier(classes=[0, 1])),
+            make_pipeline(make_union(DPPCA(1), DPScaler(bounds=(-3, 3))), AMPClassifier(classes=[0, 1])),
             {"featureunion__dppca__epsilon": [1.0, 2.0], "ampclassifier__delta": [1e-4, 1e-3]},
         ),
     ],
@@ -789,7 +797,7 @@ def test_searches_within_others_cost_no_less_than_their_rows_pay():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-0.5, 0.5, (60, 3)), np.arange(60) % 2
     inner = DPSearchCV(AMPClassifier(classes=[0, 1]), {"max_norm": [1.0, 2.0]}, epsilon=2.0, delta=1e-5, n_trials=2)
-    binned = make_pipeline(DPBinner(4, **DELTA23), AMPClassifier(**BINARY23))
+    binned = make_pipeline(DPBinner(4, bounds=(-3, 3), **DELTA23), AMPClassifier(**BINARY23))
     for model, grid, epsilons in (
         (inner, {"epsilon": [1.0, 3.0]}, 1.0 + 3.0 + 3.0),
         (binned, {"dpbinner__epsilon": [0.5, 1.0]}, 0.5 + 1.0 + 1.0 + 3 * 1.0),
@@ -812,11 +820,14 @@ def test_searches_within_others_cost_no_less_than_their_rows_pay():
 COMPOSITES = {
     "voting between": lambda: make_pipeline(VotingClassifier([("a", private_model())], voting="soft"), private_model()),
     "side by side": lambda: make_pipeline(
-        make_union(DPScaler(delta=1e-6), DPPCA(2, delta=1e-6), PublicScaler((-1, 1))), private_model()
+        make_union(DPScaler(bounds=(-3, 3), delta=1e-6), DPPCA(2, delta=1e-6), PublicScaler((-1, 1))), private_model()
     ),
     "columns": lambda: make_pipeline(
         ColumnTransformer(
-            [("a", DPScaler(delta=1e-6), [0, 1]), ("b", DPBinner(3, delta=1e-6, sparse_output=False), [1, 2])],
+            [
+                ("a", DPScaler(bounds=(-3, 3), delta=1e-6), [0, 1]),
+                ("b", DPBinner(3, bounds=(-3, 3), delta=1e-6, sparse_output=False), [1, 2]),
+            ],
             remainder="passthrough",
             sparse_threshold=0,
         ),
@@ -829,7 +840,7 @@ COMPOSITES = {
         ]
     ),
     "a search behind a scaler": lambda: make_pipeline(
-        DPScaler(epsilon=0.3, delta=1e-6),
+        DPScaler(bounds=(-3, 3), epsilon=0.3, delta=1e-6),
         FixedThresholdClassifier(private_model(), threshold=0.3),
     ),
     "two targets": lambda: MultiOutputRegressor(DPRidge(target_bounds=(0, 1), delta=1e-6)),
@@ -879,7 +890,7 @@ def test_a_search_over_private_bins_within_a_preprocessor_is_charged_for_the_wor
 def test_steps_of_the_winner_of_a_search_that_are_frozen_before_another_model_count_as_the_search():
     """A scaler that was chosen by scores costs what the search did, and not its own epsilon."""
     search = DPSearchCV(
-        make_pipeline(DPScaler(), private_model()),
+        make_pipeline(DPScaler(bounds=(-3, 3)), private_model()),
         {"dpscaler__epsilon": [0.1, 0.2]},
         n_trials=2,
         epsilon=0.7,
@@ -915,7 +926,7 @@ SAME_OBJECT = DPPCA(3, epsilon=0.7, delta=1e-3)
 ONE_CLASSIFIER = AMPClassifier(epsilon=0.5, delta=1e-3, classes=[0, 1], noise="gaussian")
 
 
-ONE_BINNER = DPBinner(4, epsilon=0.7, delta=1e-3)
+ONE_BINNER = DPBinner(4, bounds=(-3, 3), epsilon=0.7, delta=1e-3)
 
 
 IN_TWO_PLACES = {
@@ -949,7 +960,7 @@ def test_the_total_of_a_pipeline_of_fitted_steps_says_that_their_parameters_were
 
 def test_a_plan_fixes_what_its_total_assumes_but_what_is_frozen_was_released_before():
     """A private search, which makes a plan of each candidate, said that the number of its secret trials was fixed."""
-    binner, model = DPBinner(4, epsilon=0.5), AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])
+    binner, model = DPBinner(4, bounds=(-3, 3), epsilon=0.5), AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])
     table = pd.DataFrame({"a": X60[:, 0], "b": X60[:, 1]})
     assert FIXED_BEFORE not in privacy_report(make_pipeline(binner, model), table, Y60).total.assumptions
     frozen = FrozenEstimator(clone(binner).fit(table))

@@ -1105,9 +1105,10 @@ def test_copies_of_a_search_hold_nothing_that_an_array_of_estimators_has_learnt_
 
 def test_private_bins_side_by_side_in_processes_are_one_entry_of_a_search():
     """Workers that fit columns of a candidate would make an entry for each trial."""
-    columns = ColumnTransformer([("a", DPBinner(4), [0]), ("b", DPBinner(3), [1, 2])], n_jobs=2)
-    pipe = make_pipeline(columns, AMPClassifier(classes=[0, 1]))
-    search = DPSearchCV(pipe, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=3, delta=1e-4)
+    bins = DPBinner(4, bounds=(-1, 1)), DPBinner(3, bounds=(-1, 1))
+    columns = ColumnTransformer([("a", bins[0], [0]), ("b", bins[1], [1, 2])], n_jobs=2)
+    pipe = make_pipeline(columns, DPSGDClassifier(classes=[0, 1], n_epochs=2))
+    search = DPSearchCV(pipe, {"dpsgdclassifier__max_norm": [1.0, 2.0]}, n_trials=3, delta=1e-4)
     with PrivacyLedger() as ledger:
         search.fit(X60, Y60)
     assert [one.estimator for one in ledger.entries] == ["DPSearchCV"]
@@ -1192,7 +1193,9 @@ def test_one_held_out_row_of_an_arrow_table_moves_a_score_by_one_row(monkeypatch
     held_out = train_test_split(np.arange(300), test_size=0.2, random_state=0)[1]
     other[held_out[0], 1] = np.nan  # which has a bin of its own, that the encoder refuses
     encoder = OneHotEncoder(categories=[np.arange(4.0)] * 2, sparse_output=False)
-    model = make_pipeline(DPBinner(4, encode="ordinal"), encoder, AMPClassifier(classes=[0, 1], max_norm=1.5))
+    model = make_pipeline(
+        DPBinner(4, bounds=(-1, 1), encode="ordinal"), encoder, AMPClassifier(classes=[0, 1], max_norm=1.5)
+    )
     search = DPSearchCV(model, {"ampclassifier__C": [0.1]}, n_trials=1e-9, epsilon=20, delta=1e-4, random_state=0)
     skip_unless_held_out(_table_of(X, kind))
     for rows in (X, other):

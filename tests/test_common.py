@@ -48,6 +48,8 @@ from skdprp import (
 from skdprp.linear_model import _sketched_least_squares
 from skdprp.mechanisms import Published
 
+pytestmark = pytest.mark.usefixtures("short_descents")
+
 SKETCHES = [
     DPRandomProjection(),
     DPRandomProjection(2, projection="gaussian", noise="laplace"),
@@ -85,10 +87,10 @@ ESTIMATORS = [
     MIDPRegressor(calibration="published"),
     DPMoments(),
     DPPCA(2, **EASY),
-    DPHistograms(n_cells=16),
-    DPBinner(n_cells=16),
+    DPHistograms(),  # without bounds there are 2^16 cells, which those below read as they read few
+    DPBinner(bounds=(-300, 300), n_cells=16),
     DPBinner(3, bounds=(-3, 3), encode="ordinal", n_cells=16),
-    DPScaler(n_cells=16),
+    DPScaler(bounds=(-300, 300), epsilon=10.0),
     DPRidge(target_bounds=(-300, 300), **EASY),
     DPRidge(target_bounds=(-300, 300), **EASY, mechanism="moments"),
     PROJECTED,
@@ -102,8 +104,15 @@ ESTIMATORS = [
         random_state=0,
     ),
 ]
-# Its batches are random whether or not there is noise.
-SAMPLED = DPSGDClassifier(epsilon=100.0, hidden_layer_sizes=(16,), n_epochs=12, batch_size=30, learning_rate=1.0)
+# Its batches are random whether or not there is noise, whose scale is given: finding it takes longer than a fit.
+SAMPLED = DPSGDClassifier(
+    epsilon=100.0,
+    hidden_layer_sizes=(16,),
+    n_epochs=12,
+    batch_size=30,
+    learning_rate=1.0,
+    calibration=Published(noise_multiplier=0.34),
+)
 SCALERS = [
     PublicScaler((-1, 1)),
     PublicScaler((-3, 3), feature_range=(-1, 1)),

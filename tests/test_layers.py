@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from inspect import isabstract
 from pathlib import Path
@@ -36,6 +37,12 @@ LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in 
 MODULES = [
     path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem not in ("__init__", "__main__")
 ]
+
+
+@cache
+def nodes_of(path):
+    """Return the parts of what a file says."""
+    return list(ast.walk(ast.parse(path.read_text())))
 
 
 def module_name(path):
@@ -86,7 +93,7 @@ def test_every_module_is_listed_in_its_layer():
 def imported_modules(path):
     """Yield the modules of the package that a file imports, relative to the package."""
     depth = len(path.relative_to(PACKAGE).parts)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.level:
             names = [node.module] if node.module else [alias.name for alias in node.names]
             yield from (module_name(path) if node.level < depth else name.split(".")[0] for name in names)
@@ -110,7 +117,7 @@ def test_private_randomness_is_drawn_in_one_place(path):
     But one check seeds all of them, to see that no noise comes from there; and _noise, so that nobody else's draws tell
     what a search did.
     """
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+    nodes = nodes_of(path)
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     imports = {alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
     assert ("urandom" in attributes) == (path.stem == "_noise"), "draw by a function of skdprp/_noise.py"
@@ -183,9 +190,9 @@ def test_private_names_that_docstrings_and_comments_mention_exist():
     """A proof pointed at a function that was no more."""
     known, mentioned = {path.stem for path in MODULES}, {}
     for path in MODULES:
-        source = path.read_text()
-        mentioned |= dict.fromkeys(re.findall(r"(?<!`)`(?:\w+\.)*(_[a-zA-Z]\w*)`(?!`)", source), path.name)
-        for node in ast.walk(ast.parse(source)):
+        named = re.findall(r"(?<!`)`(?:\w+\.)*(_[a-zA-Z]\w*)`(?!`)", path.read_text())
+        mentioned |= dict.fromkeys(named, path.name)
+        for node in nodes_of(path):
             names = (getattr(node, name, None) for name in ("id", "attr", "name", "arg"))
             known |= {name for name in names if isinstance(name, str)}
     page = (PACKAGE.parent / "doc" / "architecture.rst").read_text()

@@ -51,7 +51,7 @@ def gradient_of_row(network, weights, x, code, h=1e-6):
 @pytest.mark.parametrize("network", NETWORKS, ids=repr)
 def test_clipped_sum_equals_the_loop_over_rows(network, make, rows):
     """Each row's gradient, by finite differences, is clipped to the bound and added up."""
-    X, codes = rows[0], rows[1] % max(network.sizes[-1], 2)
+    X, codes = rows[0][:12], rows[1][:12] % max(network.sizes[-1], 2)
     weights = random_weights(network)
     gradients = np.array([gradient_of_row(network, weights, x, code) for x, code in zip(X, codes, strict=True)])
     norms = np.linalg.norm(gradients, axis=1)

@@ -366,7 +366,9 @@ def test_a_search_reaches_what_is_inside():
     with pytest.raises(ValueError, match="ampclassifier__epsilon in param_grid would change nothing"):
         DPSearchCV(model, {"ampclassifier__epsilon": [0.3, 1.0]}, epsilon=5.0, delta=1e-6).fit(X, y)
     search = DPSearchCV(
-        make_pipeline(make_table_preprocessor(epsilon=1.0, drop=["id"]), AMPClassifier(classes=["no", "yes"])),
+        make_pipeline(
+            make_table_preprocessor(epsilon=1.0, drop=["id"]), DPSGDClassifier(classes=["no", "yes"], n_epochs=2)
+        ),
         {"pipeline__columns__remainder__n_bins": [2, 5]},
         epsilon=5.0,
         delta=1e-6,

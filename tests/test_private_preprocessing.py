@@ -497,7 +497,8 @@ def test_a_search_tells_once_that_noise_hides_rows_and_no_trial_does():
     table, labels = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "York"] * 150}), np.arange(300) % 2
     # A ridge on moments, whose loss adds up with that of bins in closed form: bins alone have something to tell.
     ridge = DPRidge(target_bounds=(0, 1), mechanism="moments")
-    model, grid = make_pipeline(DPBinner(sparse_output=False), ridge), {"dpbinner__epsilon": [0.02, 0.2, 20.0]}
+    bins = DPBinner(bounds={"size": (0, 1)}, sparse_output=False)
+    model, grid = make_pipeline(bins, ridge), {"dpbinner__epsilon": [0.02, 0.2, 20.0]}
     search = DPSearchCV(model, grid, n_trials=2, delta=1e-3, max_loss=1.0)
     heard = []
     for tell in (privacy_report, partial(set_budget, delta=1e-3), *[DPSearchCV.fit] * 4):
@@ -534,7 +535,8 @@ def test_plans_tell_that_noise_hides_rows_before_it_is_paid_for(plan):
 def test_no_trial_of_a_search_in_threads_tells_it_either():
     """Filters of warnings are those of all threads, and others put them back in the middle of a trial."""
     table, labels = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "York"] * 150}), np.arange(300) % 2
-    model = make_pipeline(DPBinner(epsilon=0.2, sparse_output=False), AMPClassifier(classes=[0, 1]))
+    bins = DPBinner(bounds={"size": (0, 1)}, epsilon=0.2, sparse_output=False)
+    model = make_pipeline(bins, AMPClassifier(classes=[0, 1]))
     search = DPSearchCV(model, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=5, delta=1e-5)
     with warnings.catch_warnings(record=True) as told, parallel_config(backend="threading", n_jobs=2):
         warnings.simplefilter("always")

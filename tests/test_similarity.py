@@ -3,7 +3,7 @@
 import pickle
 import sys
 import warnings
-from functools import partial
+from functools import lru_cache, partial
 from itertools import combinations
 
 import numpy as np
@@ -179,18 +179,23 @@ def test_best_n_components_takes_a_norm_with_a_delta():
         best_n_components(1.0, min_norm=1.0)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "identity"])
-@pytest.mark.parametrize("sigma", [0.0, 0.1])
-def test_cosines_have_their_variance(kind, sigma):
-    """To first order in 1 / k, over draws of the projection and the noise; far below that of inner products."""
-    rng, state, k = np.random.default_rng(0), np.random.RandomState(0), 64
+@lru_cache(maxsize=1)
+def projected_pairs(kind):
+    """Two rows at an acute angle, and what 600 projections to 64 numbers make of them."""
+    rng, state = np.random.default_rng(0), np.random.RandomState(0)
     u = rng.standard_normal(100)
     u, v = (row / np.linalg.norm(row) for row in (u, 0.9 * u + 0.4 * rng.standard_normal(100)))
-    estimates = np.empty(600)
-    for i in range(len(estimates)):
-        W = make_projection(kind, 100, k, state)
-        x = noisy(W.project(np.stack([u, v])) / W.divisor, sigma, rng)
-        estimates[i] = cosines(x[:1], x[1:])[0, 0]
+    drawn = [make_projection(kind, 100, 64, state) for _ in range(600)]
+    return u, v, drawn[-1], np.array([W.project(np.stack([u, v])) / W.divisor for W in drawn])
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.1])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "identity"])
+def test_cosines_have_their_variance(sigma, kind):
+    """To first order in 1 / k, over draws of the projection and the noise; far below that of inner products."""
+    u, v, W, pairs = projected_pairs(kind)
+    x, y = noisy(pairs, sigma, np.random.default_rng(1)).swapaxes(0, 1)
+    estimates = of_pairs(cosines, x, y)
     stated = cosine_variance(u, v, projection=W, noise_variance=sigma**2)
     assert np.var(estimates) == pytest.approx(stated, rel=0.25)  # four standard errors, and the second order
     assert stated < 0.2 * inner_product_variance(u, v, projection=W, noise_variance=sigma**2)
@@ -255,6 +260,15 @@ FLIPS = [
 ]
 
 
+@lru_cache(maxsize=4)
+def normal_tables(n_tables, n_rows, n_features, n_nonzero, size):
+    """Rows whose nonzeros are normal and anywhere."""
+    rng, places = np.random.default_rng(0), np.tile(np.arange(n_features), (n_rows, 1))
+    return [
+        size * rng.standard_normal(places.shape) * (rng.permuted(places, axis=1) < n_nonzero) for _ in range(n_tables)
+    ]
+
+
 @pytest.mark.parametrize("flips", FLIPS, ids=str)
 @pytest.mark.parametrize(
     ("epsilon", "n_repeats", "nonzero"), [(1.0, 1, 30), (6.0, 4, 30), (1000.0, 2, 9), (3.0, 1, 90)]
@@ -262,10 +276,8 @@ FLIPS = [
 def test_bit_correlation_is_that_of_released_sketches(epsilon, n_repeats, nonzero, flips, seeded):
     """Of two releases of rows whose nonzeros are normal, over draws of projections, rows and flips; bins are padded."""
     p, k, n, draws, size = 90, 16, 400, 40, 0.6
-    rng = np.random.default_rng(0)
     products = np.empty((draws, n))
-    for draw in range(draws):
-        X = size * rng.standard_normal((n, p)) * (rng.permuted(np.tile(np.arange(p), (n, 1)), axis=1) < nonzero)
+    for draw, X in enumerate(normal_tables(draws, n, p, nonzero, size)):
         sketch = DPSignOPORP(k, epsilon=epsilon, n_repeats=n_repeats, random_state=draw, **flips).fit(X)
         products[draw] = np.mean(sketch.transform(X) * sketch.transform(X), axis=1)
     shape = {"n_features": p, "n_components": k, "n_nonzero": nonzero}

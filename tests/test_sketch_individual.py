@@ -21,14 +21,12 @@ def test_individual_randomised_response_is_exact(states, projection):
         np.ones((1, p))
     )
     W, c = projection_matrix(sketch.projection_), sketch.component_change_
-    worst = 0
-    for _ in range(200):
-        u = rng.normal(size=p) * rng.choice([0.01, 0.1, 1.0])
+    worst, rows = 0, rng.normal(size=(200, p)) * rng.choice([0.01, 0.1, 1.0], size=(200, 1))
+    for u, state in zip(rows, states(sketch, rows), strict=True):
         step = np.eye(p)[rng.integers(p)] if projection == "oporp" or rng.random() < 0.5 else rng.dirichlet(np.ones(p))
         x, y = u @ W, (u + beta * rng.choice([-1, 1]) * step) @ W
         held = np.abs(x) <= c
-        state = states(sketch, u[None])
-        assert np.array_equal(np.abs(state[0]), np.where(held, held.sum(), 0))
+        assert np.array_equal(np.abs(state), np.where(held, held.sum(), 0))
         differ = (x > 0) != (y > 0)
         assert not np.any(differ & ~held)
         if held.any():
@@ -57,16 +55,15 @@ def test_individual_gaussian_noise_covers_the_realised_shift(monkeypatch, projec
     options = {"epsilon": epsilon, "delta": delta, "max_change": beta, "projection": projection, "random_state": 0}
     sketch = iDPSignRP(k, **options).fit(np.ones((1, p)))
     W, c = projection_matrix(sketch.projection_), sketch.component_change_
-    worst = 0.0
-    for _ in range(300):
-        u = rng.normal(size=p) * rng.choice([0.01, 0.1, 1.0])
+    worst, rows = 0.0, rng.normal(size=(300, p)) * rng.choice([0.01, 0.1, 1.0], size=(300, 1))
+    for u, released in zip(rows, sketch.transform(rows), strict=True):
         step = np.eye(p)[rng.integers(p)] if rng.random() < 0.5 else rng.dirichlet(np.ones(p))
         x, y = u @ W, (u + beta * rng.choice([-1, 1]) * step) @ W
         held = np.abs(x) <= c
         assert np.array_equal((x > 0)[~held], (y > 0)[~held])
         if held.any() and W[:, held].any():
             sigma = sketch.scale_ * beta * np.linalg.norm(W[:, held], axis=1).max() * MARGIN
-            assert np.array_equal(sketch.transform(u[None])[0] > 0, np.where(held, x + sigma > 0, x > 0))
+            assert np.array_equal(released > 0, np.where(held, x + sigma > 0, x > 0))
             shift = np.linalg.norm((x - y)[held])
             assert gaussian_profile(epsilon, scale=sigma, sensitivity=shift) <= delta
             worst = max(worst, shift / sigma * sketch.scale_)
