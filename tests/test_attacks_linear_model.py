@@ -790,28 +790,6 @@ def interrupted(fit, line):
     return False
 
 
-@pytest.mark.parametrize("epsilons", [(0.01, 100), (100, 0.01)])
-@pytest.mark.parametrize(
-    "kind",
-    [
-        lambda: AMPClassifier(delta=1e-6, classes=[0, 1]),
-        lambda: ProductNoiseOutputPerturbation(delta=0, classes=[0, 1]),
-        lambda: DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=1),
-    ],
-)
-def test_no_interruption_leaves_weights_under_the_guarantee_of_others(kind, epsilons):
-    """Ctrl-C at each line of a second fit: weights of epsilon = 100 were there, beside a guarantee of 0.01."""
-    line, is_interrupted = 0, True
-    while is_interrupted:
-        fitted = kind().set_params(epsilon=epsilons[0]).fit(X12, Y12)
-        first = fitted.coef_.copy()
-        is_interrupted = interrupted(fitted.set_params(epsilon=epsilons[1]).fit, line)
-        line += 1
-        if is_interrupted and hasattr(fitted, "coef_") and hasattr(fitted, "guarantee_"):
-            assert fitted.guarantee_.epsilon >= epsilons[0 if np.array_equal(fitted.coef_, first) else 1]
-    assert line > 10
-
-
 @pytest.mark.parametrize("epsilons", [(0.01, 50.0), (50.0, 0.01)])
 def test_no_interruption_leaves_coefficients_beside_the_guarantee_of_a_sketch(epsilons):
     """A sketch drops the coefficients of an earlier fit, and states its own guarantee no sooner."""
