@@ -467,7 +467,7 @@ def test_a_cell_around_the_centre_has_its_exact_probability():
         mass, _ = dblquad(lambda u, v: np.exp(-np.hypot(u, v) / scale), low[1], high[1], low[0], high[0])
         exact = n_alike * mass / (2 * np.pi * scale**2)
         count = np.sum((cells == cell).all(axis=1))
-        assert stats.binomtest(count, n_draws, exact).pvalue > 1e-3  # draws are the same each time
+        assert stats.binomtest(count, n_draws, exact).pvalue > 1e-2  # draws are the same each time
 
 
 def test_no_noise_is_added_for_what_no_neighbour_changes():
