@@ -134,7 +134,7 @@ class Prefitted(TransformerMixin, BaseEstimator):
 )
 def test_what_was_fitted_before_is_no_release_of_an_audit(step):
     model = make_pipeline(step(DPPCA(2, delta=1e-3).fit(X)), DPOPORP(2, delta=1e-3, max_change=4.0))
-    assert audit_epsilon(model, X, B, n_trials=100).n_trials == 100
+    assert audit_epsilon(model, X, B, n_trials=20).n_trials == 20
 
 
 def test_an_audit_leaves_the_memory_of_what_clones_share(tmp_path):
@@ -225,9 +225,15 @@ def of_grid(model):
 def test_each_trial_has_noise_of_its_own_whatever_a_pipeline_remembers(audited, tmp_path):
     """The fits of all trials came from the memory of the first: 500 hits of 500 refuted a true guarantee."""
     model = cached(tmp_path)
-    outer, output = audited(model)
-    result = audit_epsilon(outer, X, B, n_trials=200, confidence=SURE, output=output)
+    (outer, released), seen = audited(model), []
+
+    def _output(fitted):
+        seen.append(released(fitted).tobytes())
+        return released(fitted)
+
+    result = audit_epsilon(outer, X, B, n_trials=20, confidence=SURE, output=_output)
     assert not result.exceeds(Centred().fit(X).guarantee_)
+    assert len(seen) == len(set(seen)) >= 40
     assert model.memory == str(tmp_path) and not any(tmp_path.iterdir())
     assert outer.fit(X) and any(tmp_path.iterdir())  # which remembers elsewhere
 
@@ -249,20 +255,25 @@ def test_a_parameter_that_is_called_memory_may_mean_something_else():
     assert result.epsilon == 0
 
 
+CALLED_WITH = []
+
+
 class OneNoiseACall(DPOPORP):
     """All rows of a call have one noise; a row by itself is released as by the sketch."""
 
     def transform(self, X):
+        CALLED_WITH.append(len(X))
         noise = super().transform(np.zeros((1, self.n_features_in_)))
         return self.projection_.project(np.asarray(X, float)) / self.projection_.divisor + noise
 
 
 @pytest.mark.parametrize("move", [0.0, 1.0])
 def test_rows_of_one_call_are_no_trials_of_their_own_where_a_class_of_the_user_releases_them(move):
-    """Two equal rows were an epsilon of 3 apart, by audits that are sure of it."""
+    """Two equal rows were an epsilon of 3 apart, by audits that are sure of it: each trial is a call with one row."""
     one = np.zeros((1, 4))
     other = one + move * np.eye(4)[:1]
     sketch = OneNoiseACall(2, noise="laplace", epsilon=1.0, random_state=0).fit(one)
-    for _ in range(5):
-        result = audit_epsilon(sketch, one, other, confidence=SURE, n_trials=400)
-        assert not result.exceeds(sketch.guarantee_) and (move or not result.epsilon)
+    CALLED_WITH.clear()
+    result = audit_epsilon(sketch, one, other, confidence=SURE, n_trials=30)
+    assert not result.exceeds(sketch.guarantee_) and (move or not result.epsilon)
+    assert len(CALLED_WITH) >= 60 and set(CALLED_WITH) == {1}

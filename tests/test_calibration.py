@@ -4,7 +4,7 @@ import copy
 import pickle
 import sys
 from dataclasses import replace
-from itertools import count
+from functools import partial
 from pathlib import Path
 
 import mpmath
@@ -125,17 +125,15 @@ PACKAGE = Path(skdprp.__file__).parent
 ENDS = {"publish", "take_over", "_drop_others", "fit", "_fit", "_fit_calibrated", "_fit_rows", "_fit_chunks", "sketch"}
 
 
-def is_interrupted_at(number, function):
-    """Call a function, interrupted at that instruction of those that end a fit; whether there are as many."""
-    seen = count()
+def at_each_instruction(see, function):
+    """Call a function and let `see` look at each instruction of those that end a fit; it may interrupt there."""
 
     def _trace(frame, event, arg):
         if frame.f_code.co_name not in ENDS or PACKAGE not in Path(frame.f_code.co_filename).parents:
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode" and next(seen) == number:
-            sys.settrace(None)
-            raise KeyboardInterrupt
+        if event == "opcode":
+            see(frame.f_code, frame.f_lineno)
         return _trace
 
     before = sys.gettrace()
@@ -143,33 +141,52 @@ def is_interrupted_at(number, function):
     try:
         function()
     except KeyboardInterrupt:
-        return True
+        pass
     finally:
         sys.settrace(before)
-    return False
 
 
-def mixtures(model, fit, step=1):
-    """Fit, fit again with another epsilon, interrupted at each instruction; what then stands beside what.
+def mixtures(model, fit):
+    """Fit again with another epsilon: what stands beside what at each instruction, and once it was interrupted.
 
-    Arrays, and what was released as a whole, tell by their identity which fit they are of.
+    Interrupted is each line with each state in which it finds the model. Arrays, and what was released as a whole, tell
+    by their identity which fit they are of. Also returned is the number of instructions.
     """
-    fit(model)
-    before, found = vars(model).copy(), set()
-    for number in count(step=step):
+    before, found, places, n_instructions = vars(model).copy(), set(), {}, 0
+
+    def _fit_again(see):
         vars(model).clear()
         vars(model).update(before, epsilon=2.0)
-        if not is_interrupted_at(number, lambda: fit(model)):
-            return found, number
+        at_each_instruction(see, lambda: fit(model))
+
+    def _state():
         now = {name: value for name, value in vars(model).items() if name.endswith("_") and not np.isscalar(value)}
-        is_older = {name: before.get(name) is value for name, value in now.items() if value is not None}
-        if len(set(is_older.values())) > 1:
-            found.add(tuple(is_older.items()))
+        is_older = tuple((name, before.get(name) is value) for name, value in now.items() if value is not None)
+        if len({older for _, older in is_older}) > 1:
+            found.add(is_older)
+        return is_older
+
+    def _look(code, line):
+        nonlocal n_instructions
+        n_instructions += 1
+        places[code, line, _state()] = None
+
+    def _interrupt(place, code, line):
+        if (code, line) == place[:2] and _state() == place[2]:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    _fit_again(_look)
+    for place in places:
+        _fit_again(partial(_interrupt, place))
+        _state()
+    return found, n_instructions
 
 
 ROWS = np.random.default_rng(0).uniform(-0.4, 0.4, (40, 3))
 INTERRUPTED = [
     AMPClassifier(),
+    ProductNoiseOutputPerturbation(),
     DPSGDClassifier(n_epochs=1),
     MIDPRegressor(),
     DPRidge(target_bounds=(-1, 1)),
@@ -186,15 +203,14 @@ INTERRUPTED = [
 def test_wherever_a_fit_is_interrupted_no_weights_stand_beside_the_guarantee_of_others(model):
     classifies = hasattr(model, "classes") and not isinstance(model, DPSearchCV)
     y = (ROWS[:, 0] > 0).astype(int) if classifies else ROWS[:, 0]
-    step = 11 if isinstance(model, DPRidge | DPSearchCV) else 3  # not every one of those that take long
-    found, number = mixtures(clone(model), lambda one: one.fit(ROWS, y), step)
+    found, number = mixtures(clone(model).fit(ROWS, y), lambda one: one.fit(ROWS, y))
     assert found == set() and number > 50
 
 
 def test_a_sketch_that_was_interrupted_leaves_no_weights_of_the_fit_before():
     model = MIDPRegressor(n_components=20).fit(ROWS, ROWS[:, 0])
-    found, _ = mixtures(model, lambda one: one.sketch(ROWS, ROWS[:, 0]), step=3)
-    assert found == set()
+    found, number = mixtures(model, lambda one: one.sketch(ROWS, ROWS[:, 0]))
+    assert found == set() and number > 50
 
 
 def test_weights_that_are_set_one_by_one_are_caught(monkeypatch):
@@ -205,7 +221,8 @@ def test_weights_that_are_set_one_by_one_are_caught(monkeypatch):
     monkeypatch.setattr("skdprp.linear_model._base.take_over", _one_by_one)
     monkeypatch.setattr(__name__ + ".ENDS", {"_one_by_one"})
     monkeypatch.setattr(__name__ + ".PACKAGE", Path(__file__).parent)
-    found, _ = mixtures(AMPClassifier(), lambda one: one.fit(ROWS, ROWS[:, 0] > 0), step=7)
+    y = ROWS[:, 0] > 0
+    found, _ = mixtures(AMPClassifier().fit(ROWS, y), lambda one: one.fit(ROWS, y))
     assert found
 
 

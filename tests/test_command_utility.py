@@ -84,7 +84,7 @@ def test_the_figure_says_in_which_units_a_row_may_change(points, folder, capsys,
 def test_rare_classes_are_scored_by_the_area_under_the_curve(folder, capsys, seeded, undrawn, n_classes):
     """No model predicts them, and all have the accuracy of a constant; the command says so."""
     kinds = ["often"] * 17 + ["rare", "rare", "seldom" if n_classes > 2 else "rare"]
-    lines = [f"{len(kinds[i % 20]) % 5 * 0.2 + 0.02 * (i % 7)},{kinds[i % 20]}" for i in range(4000)]
+    lines = [f"{len(kinds[i % 20]) % 5 * 0.2 + 0.02 * (i % 7)},{kinds[i % 20]}" for i in range(2000)]
     (folder / "rare.csv").write_text("\n".join(["x,kind", *lines]))
     arguments = ["rare.csv", "--target", "kind", "--bounds", "x=0:2", "--epsilon", "5"]
     main(arguments)
@@ -98,7 +98,7 @@ def test_rare_classes_are_scored_by_the_area_under_the_curve(folder, capsys, see
 
 def test_a_model_gets_the_bins_that_fit_makes(folder, capsys, seeded, undrawn):
     """The label changes four times along x, which no line on scaled numbers follows."""
-    rows = [(i % 100 / 100, "yes" if i % 100 // 20 % 2 else "no") for i in range(6000)]
+    rows = [(i % 100 / 100, "yes" if i % 100 // 20 % 2 else "no") for i in range(3000)]
     (folder / "waves.csv").write_text("\n".join(["x,kind", *(f"{x},{kind}" for x, kind in rows)]))
     main(["waves.csv", "--target", "kind", "--bounds", "x=0:1", "--epsilon", "5"])
     assert printed(capsys.readouterr().out.split("The table of the sketches")[0])["5"][0] > 0.95

@@ -1,5 +1,6 @@
 """Data larger than memory: chunks of a file, and dask on several processes, one of which is killed."""
 
+import itertools
 import os
 import pickle
 import re
@@ -332,12 +333,13 @@ def test_no_row_is_released_twice_in_one_computation(kind, together, rows, relea
     """Whatever collections are made of the sketches: dask would run a task once for each kind of them."""
     X = da.from_array(rows, chunks=(10, 20)) if kind == "array" else as_frame(rows, 5)
     collections = TOGETHER[together](DPOPORP(4, random_state=0).fit(X).transform(X))
-    for compute in (dask.compute, dask.persist):
-        for options in ({}, {"optimize_graph": False}):
-            for scheduler in ("synchronous", "threads"):
-                released.clear()
-                compute(*collections, scheduler=scheduler, **options)
-                assert sum(released) == 50
+    for is_persisted, is_optimized in itertools.product((False, True), repeat=2):
+        scheduler = "synchronous" if is_persisted == is_optimized else "threads"  # each beside each of both
+        released.clear()
+        (dask.persist if is_persisted else dask.compute)(
+            *collections, scheduler=scheduler, **({} if is_optimized else {"optimize_graph": False})
+        )
+        assert sum(released) == 50
     with dask.config.set({"optimization.fuse.ave-width": 10, "optimization.fuse.active": True}):
         released.clear()
         dask.compute(*collections, scheduler="synchronous")

@@ -51,13 +51,13 @@ def test_published_sign_change_probability_is_no_bound():
 def test_published_sign_change_probability_is_its_integral(n_features):
     """The integral over the maximum of p half-normals, by a change of variable and high precision."""
     ratio = 0.3
-    with mpmath.workdps(30):
+    with mpmath.workdps(20):
 
         def integrand(u):
             t = mpmath.sqrt(2) * mpmath.erfinv(mpmath.root(u, n_features))
             return mpmath.erf(t * ratio / mpmath.sqrt(2))
 
-        exact = float(mpmath.quad(integrand, mpmath.linspace(0, 1, 9)))
+        exact = float(mpmath.quad(integrand, [0, 0.5, 1]))
     assert published_sign_change_probability(ratio, n_features) == pytest.approx(exact, rel=1e-6)
 
 

@@ -96,7 +96,8 @@ def test_the_price_before_a_fit_is_what_the_fit_costs(estimator, n_classes, bina
 
 
 def test_the_price_of_a_table_follows_from_a_few_rows(binary):
-    model = make_pipeline(DPBinner(5, epsilon=0.3), AMPClassifier(epsilon=0.7, classes=["no", "yes"]))
+    last = AMPClassifier(epsilon=0.7, classes=["no", "yes"], noise="gaussian")
+    model = make_pipeline(DPBinner(5, epsilon=0.3), last)
     before = privacy_report(model, TABLE[:10], n_samples=300)
     assert facts_of(before) == facts_of(privacy_report(model, TABLE, n_samples=None))
     after = privacy_report(clone(model).fit(TABLE, np.tile(["no", "yes"], 150)))
@@ -109,7 +110,7 @@ def test_several_labels_a_row_are_a_model_each(binary):
     X, y = binary[0], np.column_stack([binary[1], np.arange(len(binary[1])) % 2])
     for columns in (y, np.column_stack([y, y[:, :1]])):
         for labels in (columns, sp.csr_array(columns)):
-            model = OneVsRestClassifier(AMPClassifier(delta=1e-6))
+            model = OneVsRestClassifier(AMPClassifier(delta=1e-6, noise="gaussian"))
             before = privacy_report(model, X, labels)
             assert before.total is None and facts_of(before) == facts_of(privacy_report(model.fit(X, labels)))
     set_budget(model, X, y, epsilon=1.0, delta=1e-6).fit(X, y)
