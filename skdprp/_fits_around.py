@@ -8,19 +8,37 @@ from uuid import uuid4
 
 from sklearn import get_config
 
-# One-against-the-rest models
+# Composites that fit clones of their members: a fit that is refused leaves members of an earlier one
 
 
 def note_release():
-    """Note in each OneVsRestClassifier that is fitted around a release that it is, for `has_labels_of_members`."""
+    """Note in what is fitted around a release what reports have to know of the fit that its members are of."""
     for frame in _frames_around():
-        if frame.f_code.co_name == "fit" and frame.f_globals.get("__name__") == "sklearn.multiclass":
-            model = frame.f_locals["self"]
-            with suppress(AttributeError):  # there are no labels, or no members, yet
+        module, method = frame.f_globals.get("__name__"), frame.f_code.co_name
+        with suppress(AttributeError):  # there are no labels, or no members, yet
+            if module == "sklearn.multiclass" and method == "fit":
+                model = frame.f_locals["self"]
                 labels = model.label_binarizer_
                 labels._name_of_labels = model._fit_of_labels = getattr(labels, "_name_of_labels", uuid4().hex)
-                for member in model.estimators_:  # of an earlier fit, which stay if this one is refused
-                    member._is_of_earlier_fit = True
+                _note_earlier(model.estimators_)
+            if module == "sklearn.compose._column_transformer" and method == "fit_transform":
+                columns = frame.f_locals["self"]
+                columns._width_of_fit = columns.n_features_in_
+                _note_earlier([member for _, member, _ in columns.transformers_])
+
+
+def _note_earlier(members):
+    """Note that members are of an earlier fit than the one that goes on, if there are any."""
+    for member in members:
+        if hasattr(member, "__dict__"):  # and is not "drop"
+            member._is_of_earlier_fit = True
+
+
+def has_width_of_members(columns):
+    """Whether a ColumnTransformer has as many columns as in the fit that its members are of, as far as was noted."""
+    members = [member for _, member, _ in columns.transformers_]
+    is_noted = getattr(columns, "_width_of_fit", None) == columns.n_features_in_
+    return is_noted and not any(hasattr(member, "_is_of_earlier_fit") for member in members)
 
 
 def has_labels_of_members(model):

@@ -52,8 +52,8 @@ def _scores_with_and_without_a_row_that_is_refused(convert, *steps):
     n_rows, rng = 80, np.random.default_rng(0)
     y = rng.integers(0, 2, n_rows)
     place = train_test_split(np.arange(n_rows), test_size=0.5, random_state=0)[1][0]
-    binner = DPBinner(3, bounds={1: (0, 1)}, categories={0: [0.0, 1.0]}, encode="ordinal", epsilon=1.0)
-    model = make_pipeline(binner, *steps, OneHotEncoder(categories=[range(2), range(4)]), _amp())
+    binner = DPBinner(3, bounds={1: (0, 1)}, categories={0: [0.0, 1.0]}, encode="ordinal", epsilon=1.0, delta=1e-4)
+    model = make_pipeline(binner, *steps, OneHotEncoder(categories=[range(2), range(4)]), _amp(noise="gaussian"))
     known = {"epsilon": 60.0, "delta": 1e-3, "n_trials": 0.01, "test_size": 0.5, "random_state": 0}
     for refused in (False, True):
         X = np.column_stack([y, rng.uniform(size=n_rows)])

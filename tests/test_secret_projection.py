@@ -183,13 +183,16 @@ def test_ends_of_the_profile(adjacency):
 
 @cache
 def directions(n_components, n_dims):
-    """Directions of a release of at most four numbers, and weights that add up to the area of their sphere."""
+    """Directions of a release of at most four numbers, and weights that add up to the area of their sphere.
+
+    Of two rows that are opposite, which have the same density, one stands for both.
+    """
     if n_components * n_dims == 2:
-        angle = np.arange(4000) * 2 * np.pi / 4000
+        angle = np.arange(2000) * 2 * np.pi / 4000
         unit = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        return unit.reshape(-1, n_components, n_dims), np.full(4000, 2 * np.pi / 4000)
+        return unit.reshape(-1, n_components, n_dims), np.full(2000, 4 * np.pi / 4000)
     nodes, weights = roots_legendre(40)
-    height, first, second = np.meshgrid((1 + nodes) * np.pi / 4, *2 * [np.arange(40) * np.pi / 20], indexing="ij")
+    height, first, second = np.meshgrid((1 + nodes) * np.pi / 4, *2 * [np.arange(20) * np.pi / 20], indexing="ij")
     unit = np.stack(
         [
             np.cos(height) * np.cos(first),
@@ -199,7 +202,7 @@ def directions(n_components, n_dims):
         ],
         axis=-1,
     )
-    weight = (weights * np.pi / 4)[:, None, None] * np.sin(2 * height) / 2 * (np.pi / 20) ** 2
+    weight = (weights * np.pi / 4)[:, None, None] * np.sin(2 * height) / 2 * (np.pi / 10) ** 2
     return unit.reshape(-1, n_components, n_dims), weight.ravel()
 
 

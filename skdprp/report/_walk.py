@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
 from .._calibration import is_as_stated
-from .._fits_around import has_labels_of_members, has_other_maps
+from .._fits_around import has_labels_of_members, has_other_maps, has_width_of_members
 from .._lazy import SAME_ORDER, output_container
 from .._printing import RELEASED_AT
 from ..guarantee import (
@@ -357,10 +357,11 @@ def _takes_a_column_twice(estimator, branch):
     fitted = {name: columns for name, _, columns in estimator.transformers_}
     columns = fitted.get(branch, ())
     if not isinstance(columns, str | slice | Number) and np.asarray(columns).dtype.kind != "b":
-        chosen.append(list(columns))
-        # Counted from the start and from the end, they depend on the width, of which nobody knows in which fit it was.
-        if len({one < 0 for one in columns if isinstance(one, Integral)}) > 1:
+        # Counted from the start and from the end, they depend on the width.
+        is_from_both_ends = len({one < 0 for one in columns if isinstance(one, Integral)}) > 1
+        if is_from_both_ends and not has_width_of_members(estimator):
             return True
+        chosen.append([one % estimator.n_features_in_ if is_from_both_ends else one for one in columns])
     return any(len(set(some)) < len(some) for some in chosen)
 
 
