@@ -3,10 +3,16 @@
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from hashlib import blake2b, sha256
+from numbers import Number
 from uuid import uuid4
 
+import numpy as np
 from sklearn import get_config
+
+_STATED = ("guarantee_", "claimed_")
+_FITTED_IN_PLACE = {"Pipeline": "steps", "FeatureUnion": "transformer_list", "FrozenEstimator": "estimator"}
 
 # Composites that fit clones of their members: a fit that is refused leaves members of an earlier one
 
@@ -60,12 +66,12 @@ def has_other_maps(estimator, maps):
     A second fit of a pipeline that is refused may leave a model behind new bins. What it was fitted behind is charged
     with it, or is not there at all: then its own guarantee says that it is to be added.
     """
-    then, now = set(getattr(estimator, "_fitted_behind", "").split()), set(_fit_names(maps))
+    then, now = set(getattr(estimator, "_fitted_behind", "").split()), set(_names_of_releases(maps))
     return bool(then - now) and bool(now - then)
 
 
-def _fits_before():
-    """Names of the fits of all that is before the step that is fitted, in each pipeline of scikit-learn around it."""
+def _releases_before():
+    """Names of what was released before the step that is fitted, in each pipeline of scikit-learn around it."""
     around = list(_frames_around())
     if not any(map(_is_of_pipeline, around)):  # a look at variables takes longer
         return set()
@@ -75,7 +81,7 @@ def _fits_before():
         if _is_of_pipeline(frame):
             steps = [step for _, step in one.steps]
             place = next((i for i, step in enumerate(steps) if any(step is other for other in inner)), 0)
-            names.update(_fit_names(steps[:place]))
+            names.update(_names_of_releases(steps[:place]))
         inner.append(one)
     return names
 
@@ -85,16 +91,45 @@ def _is_of_pipeline(frame):
     return is_fit and frame.f_globals.get("__name__") == "sklearn.pipeline" and hasattr(frame.f_locals["self"], "steps")
 
 
-def _fit_names(held):
-    """Names of the fits of all private estimators among what is held, and within them."""
-    if isinstance(held, Mapping):
-        held = list(held.values())
-    if isinstance(held, list | tuple):
-        return [name for one in held for name in _fit_names(one)]
-    if isinstance(held, type) or not (hasattr(held, "fit") and hasattr(held, "__dict__")):
-        return []
-    name = vars(held).get("_fit_name")
-    return [*([name] if isinstance(name, str) else []), *_fit_names(vars(held))]
+def _names_of_releases(steps):
+    """Names of the releases of all private estimators among some, and of those that are fitted within them."""
+    names, seen, left = [], set(), list(steps)
+    while left:
+        step = left.pop()
+        if isinstance(step, list | tuple):
+            left.extend(step)
+        # The class is asked, and no object: it may be anything, and nothing may fail beside a release.
+        if not hasattr(type(step), "get_params") or not hasattr(step, "__dict__") or id(step) in seen:
+            continue
+        seen.add(id(step))
+        held = vars(step).copy()
+        names += [_name_of_release(held)] if "guarantee_" in held else []
+        # Of parameters, clones are fitted: but those of a few composites are what was fitted.
+        used = _FITTED_IN_PLACE.get(type(step).__name__)
+        left += [value for name, value in held.items() if name == used or name.endswith("_")]
+    return names
+
+
+def _name_of_release(held):
+    """Name of a fit: that of a sketch, which is drawn, or one that follows from what was released, as all does."""
+    if isinstance(held.get("_fit_name"), str):
+        return held["_fit_name"]
+    released = {name: value for name, value in held.items() if name.endswith("_") and name not in _STATED}
+    return blake2b(repr(_numbers_of(released, depth=8)).encode(), digest_size=16).hexdigest()
+
+
+def _numbers_of(value, depth):
+    """Numbers and texts of a value, in order; what a later audit may mark is left out."""
+    if isinstance(value, np.ndarray):
+        is_plain = value.dtype != object
+        value = (value.shape, sha256(np.ascontiguousarray(value)).hexdigest()) if is_plain else value.tolist()
+    if is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value) if field.name != "guarantee"}
+    if isinstance(value, Mapping):
+        value = [(str(name), value[name]) for name in sorted(value, key=str)]
+    if isinstance(value, list | tuple):
+        return [_numbers_of(one, depth - 1) for one in value] if depth else []
+    return str(value) if isinstance(value, str | Number | np.generic) else ""
 
 
 # Searches
@@ -124,10 +159,10 @@ class _Fits(list):
 
 
 def note_fit(estimator, *, is_seeded, of_a_fit):
-    """Name a fit, and note around it what it is a part of.
+    """Note what a fit is a part of.
 
     Each search around it gets to know its fit, and so does the estimator: a winner that was fitted again, by hand or in
-    another search, tells nothing of the folds of its search. Of pipelines, the estimator gets the names of all fits
+    another search, tells nothing of the folds of its search. Of pipelines, the estimator gets the names of all releases
     that it is behind. `of_a_fit` is False for what is stated of an estimator between its fits; `is_seeded` says whether
     its noise had a seed.
     """
@@ -139,7 +174,7 @@ def note_fit(estimator, *, is_seeded, of_a_fit):
         # A winner that asks for groups got them from the search, as the fits of the folds did, if metadata are routed.
         is_routed = get_config().get("enable_metadata_routing", False)
         estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
-        estimator._fit_name, estimator._fitted_behind = uuid4().hex, " ".join(sorted(_fits_before()))
+        estimator._fitted_behind = " ".join(sorted(_releases_before()))
 
 
 def _frames_around():

@@ -154,19 +154,24 @@ def _until_error(chunks, failed):
         yield chunk
 
 
-def _has_known_steps(held):
-    """Whether all estimators among what is held, and all that they hold, are of this library and of scikit-learn."""
+def _has_known_steps(estimator):
+    """Whether an estimator, and all estimators that it holds, are of this library and of scikit-learn."""
+    if type(estimator).__module__.partition(".")[0] not in ("sklearn", "skdprp"):
+        return False
+    held = vars(estimator)
+    public = [value for name, value in held.items() if not name.startswith("_")]
+    return not {"transform", "fit_transform"} & held.keys() and all(map(_has_known_steps, _estimators_among(public)))
+
+
+def _estimators_among(held):
+    """List what can be fitted among values, and in lists and dictionaries of them."""
     if isinstance(held, Mapping):
         held = list(held.values())
     if isinstance(held, np.ndarray) and held.dtype == object:
         held = held.ravel().tolist()
     if isinstance(held, list | tuple):
-        return all(map(_has_known_steps, held))
-    if not hasattr(held, "fit") and not hasattr(held, "transform"):  # such as "drop"
-        return True
-    if type(held).__module__.partition(".")[0] not in ("sklearn", "skdprp"):
-        return False
-    return not {"transform", "fit_transform"} & vars(held).keys() and _has_known_steps(vars(held))
+        return [one for value in held for one in _estimators_among(value)]
+    return [held] if hasattr(held, "fit") else []
 
 
 def _transform(sketch, chunk, rows, own):

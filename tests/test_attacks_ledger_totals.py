@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from attacks import LAPLACE_SKETCH, PURE, X12_4, Y12, gaussian_delta, model_with, publish, small_sketch
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyRegressor
@@ -380,7 +381,9 @@ def test_classes_of_the_user_within_those_of_scikit_learn_may_give_a_chunk_any_r
 
 def test_sketches_in_pipelines_unions_and_columns_count_once_for_each_chunk():
     for inner in (FeatureUnion([("sketch", LAPLACE_SKETCH)]), ColumnTransformer([("sketch", LAPLACE_SKETCH, [0, 1])])):
-        given = make_pipeline(PublicScaler((-9, 9)), inner).fit(X12_4)
+        with config_context(enable_metadata_routing=True):  # what a step asks for is no step
+            scaler = PublicScaler((-9, 9))
+            given = make_pipeline(scaler, Normalizer().set_transform_request(copy=False), inner).fit(X12_4)
         with PrivacyLedger() as ledger:
             transform_chunks(given, np.split(X12_4, 4))
         assert len(ledger.entries) == 4 and ledger.total()[0].guarantee.epsilon == 1.0

@@ -594,7 +594,7 @@ def test_all_that_a_pipeline_with_a_total_holds_follows_from_what_it_released(mo
     # Of names that nobody has listed, noise decides which of those that occur are named: here none.
     none_named = lambda counts, *_: (np.zeros(len(counts)), np.zeros(len(counts), dtype=bool))  # noqa: E731
     monkeypatch.setattr("skdprp.histograms._estimator.add_thresholded_noise", none_named)
-    drawn = ("_unlike_any_other", "_fit_name", "_fitted_behind")  # of which the last has the second of others
+    drawn = ("_unlike_any_other", "_fit_name", "_fitted_behind")  # of which the last has the second of sketches
     rng, n_totals = np.random.default_rng(0), 0
     for model, _ in zip(_pipelines(rng), range(25), strict=False):
         fitted = [clone(model).fit(_table(rng), np.arange(40) % 2) for _ in range(2)]

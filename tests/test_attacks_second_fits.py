@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 from attacks import LAPLACE_SKETCH, X240, Y240, private_model, sketch
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -23,6 +24,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from skdprp import (
+    DPOPORP,
     DPPCA,
     DPBinner,
     DPScaler,
@@ -295,6 +297,45 @@ def test_a_second_fit_that_is_refused_puts_no_new_bins_before_the_old_model(kind
             assert privacy_report(one).total is None
             assert "another fit of what is before it" in str(privacy_report(one))
         assert privacy_report(pipeline.fit(X60, Y60)).total.epsilon < 2.0
+
+
+SKETCH_OF_5 = DPOPORP(4, epsilon=5.0, random_state=0)
+IN_COLUMNS = ColumnTransformer([("sketch", SKETCH_OF_5, [0, 1, 2, 3])], sparse_threshold=0)
+
+
+@pytest.mark.parametrize("sketches", [SKETCH_OF_5, IN_COLUMNS, make_pipeline(IN_COLUMNS)], ids=repr)
+def test_a_second_fit_that_is_refused_puts_no_new_sketch_before_the_old_model(sketches):
+    """What the model had learned of a sketch of epsilon 5 was charged with another one of .1."""
+    pipeline = make_pipeline(clone(sketches), private_model()).fit(X60, Y60)
+    assert privacy_report(pipeline).total.epsilon == 5.0
+    pipeline.steps[0] = (pipeline.steps[0][0], cheaper(clone(sketches)))
+    refused(pipeline.fit, X60, Y60 + 5)
+    assert privacy_report(pipeline).total is None
+    assert privacy_report(pipeline.fit(X60, Y60)).total.epsilon == 0.1
+
+
+def test_a_search_behind_private_bins_plans_steps_that_are_behind_nothing():
+    model = make_pipeline(DPPCA(2, delta=1e-6), private_model())
+    search = DPSearchCV(model, {}, n_trials=1, delta=1e-6, classes=[0, 1], max_loss=1.0)
+    assert privacy_report(make_pipeline(DPScaler(delta=1e-6), search).fit(X60, Y60)).total.epsilon < 2.0
+
+
+def test_what_a_clone_is_of_may_be_fitted_again():
+    bins = DPScaler(delta=1e-6)
+    columns = ColumnTransformer([("bins", bins.fit(X60), [0, 1, 2, 3])], sparse_threshold=0)
+    pipeline = make_pipeline(columns, private_model()).fit(X60, Y60)
+    before = privacy_report(pipeline).total
+    bins.fit(X60[:30])
+    assert before == privacy_report(pipeline).total is not None
+
+
+def test_steps_that_hold_themselves_or_ask_for_metadata_are_passed_by():
+    """What looked for the fits before a model went round in circles, when its noise was drawn and charged."""
+    scaler = DPScaler(delta=1e-6)
+    scaler.own_ = [scaler]
+    with config_context(enable_metadata_routing=True):
+        steps = scaler, Normalizer().set_transform_request(copy=False), private_model()
+        assert privacy_report(make_pipeline(*steps).fit(X60, Y60)).total is not None
 
 
 def by_the_steps_before(pipeline):

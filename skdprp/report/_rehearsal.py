@@ -149,14 +149,14 @@ class PrivateStep:
         """State what it will guarantee, with its parameters as they are."""
         if self.calibrate is not None:
             self.estimator._validate_params()
-            state(self.estimator, self.calibrate().guarantee)
+            state(self.estimator, self.calibrate().guarantee, of_a_fit=False)
         elif not (is_of_library(self.estimator) and has_guarantee(self.estimator)):  # others may count the few rows
             raise not_priced(self.estimator)
         elif not isinstance(
             getattr(self.estimator, "random_state", None), Integral
         ):  # the fit draws another projection
             stated = of_any_draw(self.estimator.guarantee_)
-            state(self.estimator, replace(stated, mechanism=type(self.estimator).__name__))
+            state(self.estimator, replace(stated, mechanism=type(self.estimator).__name__), of_a_fit=False)
 
 
 @dataclass(frozen=True)

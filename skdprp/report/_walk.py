@@ -200,6 +200,7 @@ class Flow:
     """What reaches a step: rows as they leave some maps, rows that something was fitted on, or what was released."""
 
     maps: tuple[tuple[str, object], ...] = ()
+    private: tuple[object, ...] = ()  # all steps before that released something
     fitted_map: str = ""
     learned: str = ""
     released: bool = False
@@ -327,7 +328,8 @@ def _of_branches(estimator, steps, name, flow):
     words = {fact: next(filter(None, (getattr(out, fact) for out in flows)), "") for fact in _WORDS}
     if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
-    return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
+    private = tuple({id(step): step for out in flows for step in out.private}.values())
+    return replace(part, flow=Flow(maps, private, released=released, searches=searches, **words))
 
 
 def _each_branch(estimator, steps, name, flow):
@@ -549,6 +551,8 @@ def _of_private_step(estimator, name, flow):
     kind, guarantee, transforms = type(estimator).__name__, guarantee_shown(estimator), hasattr(estimator, "transform")
     if not is_as_stated(estimator):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
+    if has_other_maps(estimator, flow.private):
+        return replace(_uncovered(name, kind, _OTHER_MAPS), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
         assumed = () if is_of_library(estimator) else (_KEEP_NOTHING,)
@@ -563,8 +567,6 @@ def _of_private_step(estimator, name, flow):
     # What it released before, under another guarantee, nobody has written down.
     if getattr(estimator, "_was_fitted_otherwise", False):
         return replace(_uncovered(name, kind, _FITTED_AGAIN), is_known=False)
-    if has_other_maps(estimator, [step for _, step in flow.maps]):
-        return replace(_uncovered(name, kind, _OTHER_MAPS), is_known=False)
     if getattr(estimator, "_released_lazily", False):
         return replace(_uncovered(name, kind, _LAZY), is_known=False)
     if guarantee.violation:
@@ -583,9 +585,10 @@ def _of_private_step(estimator, name, flow):
         # It has not seen the labels that belong to the rows, and steps after it may use them as they are.
         charge = replace(charge, given=" and ".join(filter(None, [charge.given, _LABELS_IN_COMMON])))
     if per == "transform":
-        flow = flow if flow.learned else Flow(released=True)
+        flow = flow if flow.learned else Flow(released=True, private=(*flow.private, estimator))
     elif transforms:  # once fitted, it is a map that later rows pass as they pass any other
-        flow = replace(flow, maps=(*flow.maps, (name, estimator)), fitted_map=flow.fitted_map or name)
+        maps, private = (*flow.maps, (name, estimator)), (*flow.private, estimator)
+        flow = replace(flow, maps=maps, private=private, fitted_map=flow.fitted_map or name)
     # The steps of a winner state one object, that of the search, which released all of them at once.
     stated = getattr(estimator, "_stated_guarantee", None)
     if stated is not None and any(one is stated for one in flow.searches):

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from numbers import Real
+from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
@@ -133,6 +134,7 @@ class BaseSketch(
     def _calibrate_to(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
         self.projection_ = self._calibrated_to = projection
+        self._fit_name = uuid4().hex
         calibration = self._calibrate(projection)
         calibration.publish(self, seeded=_noise.is_seeded())
         self._noise_of_fit = dict(calibration.fitted)
