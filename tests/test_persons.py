@@ -618,10 +618,10 @@ def test_a_report_is_for_persons_only_if_each_step_is():
     X, y, _, groups = table()
     with config_context(enable_metadata_routing=True):
         descent = DPSGDClassifier(classes=[0, 1], n_epochs=3).set_fit_request(groups=True)
-        alone = make_pipeline(Normalizer(), descent).fit(X, y, groups=groups)
-        both = make_pipeline(DPPCA(2).set_fit_request(groups=True), descent).fit(X, y, groups=groups)
-        mixed = make_pipeline(DPPCA(2).set_fit_request(groups=False), descent).fit(X, y, groups=groups)
-        scaled = make_pipeline(DPScaler(bounds=(-1, 1)), descent).fit(X, y, groups=groups)
+        alone = make_pipeline(Normalizer(), clone(descent)).fit(X, y, groups=groups)
+        both = make_pipeline(DPPCA(2).set_fit_request(groups=True), clone(descent)).fit(X, y, groups=groups)
+        mixed = make_pipeline(DPPCA(2).set_fit_request(groups=False), clone(descent)).fit(X, y, groups=groups)
+        scaled = make_pipeline(DPScaler(bounds=(-1, 1)), clone(descent)).fit(X, y, groups=groups)
     for model, unit in ((alone, PERSON), (both, PERSON), (mixed, "one row"), (scaled, "one row")):
         report = privacy_report(model)
         total = report.total

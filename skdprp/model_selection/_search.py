@@ -463,7 +463,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         model.best_params_, model.best_score_ = best.params, score.printed(mean)
         for path, step in all_steps(model.best_estimator_):
             if has_guarantee(step):
-                _state_anew(step, model.guarantee_)
+                _state_anew(step, model)
             if path in best.unlisted:  # a clone that is fitted to other rows would take the labels of y for a list
                 step.classes, step._calibrated_for = None, step._calibrated_for | {"classes": None}
         take_over(self, model)
@@ -905,8 +905,9 @@ def _facts(guarantee):
     return guarantee.epsilon, guarantee.delta, guarantee.adjacency, guarantee.definition, guarantee.per, guarantee.loss
 
 
-def _state_anew(step, guarantee):
-    """State a guarantee in the place of one that held of a single fit."""
+def _state_anew(step, search):
+    """State of a step what holds of the search, in the place of what held of a single fit in one of its trials."""
+    guarantee, step._fitted_behind = search.guarantee_, search._fitted_behind
     for name, value in vars(step).copy().items():
         if isinstance(value, PrivacyGuarantee) and name in ("guarantee_", "_stated_guarantee"):
             setattr(step, name, guarantee)
