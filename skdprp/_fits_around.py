@@ -96,12 +96,14 @@ def _names_of_releases(steps):
     names, seen, left = [], set(), list(steps)
     while left:
         step = left.pop()
-        if isinstance(step, list | tuple):
-            left.extend(step)
-        # The class is asked, and no object: it may be anything, and nothing may fail beside a release.
-        if not hasattr(type(step), "get_params") or not hasattr(step, "__dict__") or id(step) in seen:
+        if id(step) in seen:
             continue
         seen.add(id(step))
+        if isinstance(step, list | tuple):
+            left += step
+        # The class is asked, and no object: it may be anything, and nothing may fail beside a release.
+        if not hasattr(type(step), "get_params") or not hasattr(step, "__dict__"):
+            continue
         held = vars(step).copy()
         names += [_name_of_release(held)] if "guarantee_" in held else []
         # Of parameters, clones are fitted: but those of a few composites are what was fitted.

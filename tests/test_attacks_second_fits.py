@@ -333,6 +333,7 @@ def test_steps_that_hold_themselves_or_ask_for_metadata_are_passed_by():
     """What looked for the fits before a model went round in circles, when its noise was drawn and charged."""
     scaler = DPScaler(delta=1e-6)
     scaler.own_ = [scaler]
+    scaler.own_.append(scaler.own_)
     with config_context(enable_metadata_routing=True):
         steps = scaler, Normalizer().set_transform_request(copy=False), private_model()
         assert privacy_report(make_pipeline(*steps).fit(X60, Y60)).total is not None
