@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 from sklearn import get_config
 
+_FITS_OF_PIPELINES = ("_fit", "fit", "fit_predict", "fit_transform")
 _STATED = ("guarantee_", "claimed_")
 _FITTED_IN_PLACE = {"Pipeline": "steps", "FeatureUnion": "transformer_list", "FrozenEstimator": "estimator"}
 
@@ -23,12 +24,12 @@ def note_release():
         module, method = frame.f_globals.get("__name__"), frame.f_code.co_name
         with suppress(AttributeError):  # there are no labels, or no members, yet
             if module == "sklearn.multiclass" and method == "fit":
-                model = frame.f_locals["self"]
+                (model,) = _variables(frame, "self")
                 labels = model.label_binarizer_
                 labels._name_of_labels = model._fit_of_labels = getattr(labels, "_name_of_labels", uuid4().hex)
                 _note_earlier(model.estimators_)
             if module == "sklearn.compose._column_transformer" and method == "fit_transform":
-                columns = frame.f_locals["self"]
+                (columns,) = _variables(frame, "self")
                 columns._width_of_fit = columns.n_features_in_
                 _note_earlier([member for _, member, _ in columns.transformers_])
 
@@ -36,15 +37,20 @@ def note_release():
 def _note_earlier(members):
     """Note that members are of an earlier fit than the one that goes on, if there are any."""
     for member in members:
-        if hasattr(member, "__dict__"):  # and is not "drop"
+        # Not "drop", nor what is frozen, of which a clone is the same object.
+        if hasattr(type(member), "fit") and type(member).__name__ != "FrozenEstimator":
             member._is_of_earlier_fit = True
+
+
+def _has_earlier(members):
+    return any("_is_of_earlier_fit" in getattr(member, "__dict__", ()) for member in members)
 
 
 def has_width_of_members(columns):
     """Whether a ColumnTransformer has as many columns as in the fit that its members are of, as far as was noted."""
     members = [member for _, member, _ in columns.transformers_]
     is_noted = getattr(columns, "_width_of_fit", None) == columns.n_features_in_
-    return is_noted and not any(hasattr(member, "_is_of_earlier_fit") for member in members)
+    return is_noted and not _has_earlier(members)
 
 
 def has_labels_of_members(model):
@@ -54,7 +60,7 @@ def has_labels_of_members(model):
     """
     noted = getattr(model, "_fit_of_labels", None)
     has_others = noted is not None and noted != getattr(model.label_binarizer_, "_name_of_labels", None)
-    return not has_others and not any(hasattr(member, "_is_of_earlier_fit") for member in model.estimators_)
+    return not has_others and not _has_earlier(model.estimators_)
 
 
 # Pipelines
@@ -72,23 +78,21 @@ def has_other_maps(estimator, maps):
 
 def _releases_before():
     """Names of what was released before the step that is fitted, in each pipeline of scikit-learn around it."""
-    around = list(_frames_around())
-    if not any(map(_is_of_pipeline, around)):  # a look at variables takes longer
-        return set()
-    names, inner = set(), []
-    for frame in around:
-        one = frame.f_locals.get("self")
-        if _is_of_pipeline(frame):
-            steps = [step for _, step in one.steps]
-            place = next((i for i, step in enumerate(steps) if any(step is other for other in inner)), 0)
-            names.update(_names_of_releases(steps[:place]))
-        inner.append(one)
+    names, before_last = set(), []
+    for frame in _frames_around():
+        method = frame.f_code.co_name
+        if frame.f_globals.get("__name__") != "sklearn.pipeline" or method not in _FITS_OF_PIPELINES:
+            continue
+        pipeline, place = _variables(frame, "self", "step_idx")
+        if not hasattr(pipeline, "steps"):  # but is a FeatureUnion
+            continue
+        if method == "_fit":  # all steps but the last, for another of these methods
+            before_last.append(pipeline)
+        elif not any(pipeline is other for other in before_last):
+            place = len(pipeline.steps) - 1
+        if place is not None:
+            names.update(_names_of_releases([step for _, step in pipeline.steps[:place]]))
     return names
-
-
-def _is_of_pipeline(frame):
-    is_fit = frame.f_code.co_name in ("_fit", "fit", "fit_predict", "fit_transform")
-    return is_fit and frame.f_globals.get("__name__") == "sklearn.pipeline" and hasattr(frame.f_locals["self"], "steps")
 
 
 def _names_of_releases(steps):
@@ -100,24 +104,30 @@ def _names_of_releases(steps):
             continue
         seen.add(id(step))
         if isinstance(step, list | tuple):
-            left += step
+            left += [one for one in step if isinstance(one, list | tuple) or hasattr(type(one), "fit")]
         # The class is asked, and no object: it may be anything, and nothing may fail beside a release.
-        if not hasattr(type(step), "get_params") or not hasattr(step, "__dict__"):
+        if not hasattr(type(step), "fit") or not hasattr(type(step), "__dict__"):
             continue
-        held = vars(step).copy()
-        names += [_name_of_release(held)] if "guarantee_" in held else []
+        held = dict(getattr(step, "__dict__", {}))
+        names += [_name_of_release(step, held)] if "guarantee_" in held else []
         # Of parameters, clones are fitted: but those of a few composites are what was fitted.
         used = _FITTED_IN_PLACE.get(type(step).__name__)
         left += [value for name, value in held.items() if name == used or name.endswith("_")]
     return names
 
 
-def _name_of_release(held):
-    """Name of a fit: that of a sketch, which is drawn, or one that follows from what was released, as all does."""
+def _name_of_release(step, held):
+    """Name of a fit: that of a sketch, which is drawn, or one that follows from what was released, as all does.
+
+    What others keep of a release is not known, nor what they write later: those of one guarantee have one name.
+    """
     if isinstance(held.get("_fit_name"), str):
         return held["_fit_name"]
-    released = {name: value for name, value in held.items() if name.endswith("_") and name not in _STATED}
-    return blake2b(repr(_numbers_of(released, depth=8)).encode(), digest_size=16).hexdigest()
+    released = [str(getattr(held["guarantee_"], name, None)) for name in ("epsilon", "delta")]
+    if type(step).__module__.startswith("skdprp."):
+        fitted = {name: value for name, value in held.items() if name.endswith("_") and name not in _STATED}
+        released.append(_numbers_of(fitted, depth=8))
+    return blake2b(repr(released).encode(), digest_size=16).hexdigest()
 
 
 def _numbers_of(value, depth):
@@ -177,6 +187,15 @@ def note_fit(estimator, *, is_seeded, of_a_fit):
         is_routed = get_config().get("enable_metadata_routing", False)
         estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
         estimator._fitted_behind = " ".join(sorted(_releases_before()))
+
+
+def _variables(frame, *names):
+    """Variables of a method of scikit-learn by their names, or None."""
+    known = frame.f_locals
+    found = [known.get(name) for name in names]
+    if sys.version_info < (3, 13):  # a copy that the frame keeps: rows in it would stay in memory as long
+        known.clear()
+    return found
 
 
 def _frames_around():

@@ -154,24 +154,26 @@ def _until_error(chunks, failed):
         yield chunk
 
 
-def _has_known_steps(estimator):
+def _has_known_steps(sketch):
     """Whether an estimator, and all estimators that it holds, are of this library and of scikit-learn."""
-    if type(estimator).__module__.partition(".")[0] not in ("sklearn", "skdprp"):
-        return False
-    held = vars(estimator)
-    public = [value for name, value in held.items() if not name.startswith("_")]
-    return not {"transform", "fit_transform"} & held.keys() and all(map(_has_known_steps, _estimators_among(public)))
-
-
-def _estimators_among(held):
-    """List what can be fitted among values, and in lists and dictionaries of them."""
-    if isinstance(held, Mapping):
-        held = list(held.values())
-    if isinstance(held, np.ndarray) and held.dtype == object:
-        held = held.ravel().tolist()
-    if isinstance(held, list | tuple):
-        return [one for value in held for one in _estimators_among(value)]
-    return [held] if hasattr(held, "fit") else []
+    left, seen = [sketch], set()
+    while left:
+        held = left.pop()
+        package = type(held).__module__.partition(".")[0]
+        if id(held) in seen or package in ("pandas", "polars"):  # of which frames have a method of that name
+            continue
+        seen.add(id(held))
+        if isinstance(held, Mapping):
+            left += held.values()
+        elif isinstance(held, list | tuple):
+            left += held
+        elif isinstance(held, np.ndarray):
+            left += held.ravel().tolist() if held.dtype == object else []
+        elif hasattr(held, "fit") or hasattr(held, "transform"):
+            if package not in ("sklearn", "skdprp") or {"transform", "fit_transform"} & vars(held).keys():
+                return False
+            left += [value for name, value in vars(held).items() if not name.startswith("_")]
+    return True
 
 
 def _transform(sketch, chunk, rows, own):

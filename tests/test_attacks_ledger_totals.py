@@ -342,6 +342,17 @@ def test_what_libraries_alone_release_beside_a_chunk_counts_for_all_rows_as_well
         release(limited)
 
 
+class FirstChunk(BaseEstimator):
+    """Releases the rows of the first chunk with each; pipelines need no more methods than these."""
+
+    def fit_transform(self, X, y=None):
+        return X
+
+    def transform(self, X):
+        self.first_ = getattr(self, "first_", np.array(X))
+        return self.first_[: len(X)]
+
+
 class KeepsAllRows(RegressorMixin, TransformerMixin, BaseEstimator):
     """Releases the first rows that it was fitted to in place of any others."""
 
@@ -362,6 +373,7 @@ class KeepsAllRows(RegressorMixin, TransformerMixin, BaseEstimator):
 @pytest.mark.parametrize(
     "step",
     [
+        FirstChunk(),
         KeepsAllRows(),
         VotingRegressor([("own", KeepsAllRows())]),
         StackingRegressor([("own", DummyRegressor())], final_estimator=KeepsAllRows()),
@@ -384,6 +396,7 @@ def test_sketches_in_pipelines_unions_and_columns_count_once_for_each_chunk():
         with config_context(enable_metadata_routing=True):  # what a step asks for is no step
             scaler = PublicScaler((-9, 9))
             given = make_pipeline(scaler, Normalizer().set_transform_request(copy=False), inner).fit(X12_4)
+        given.own_ = given
         with PrivacyLedger() as ledger:
             transform_chunks(given, np.split(X12_4, 4))
         assert len(ledger.entries) == 4 and ledger.total()[0].guarantee.epsilon == 1.0

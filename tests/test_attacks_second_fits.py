@@ -2,17 +2,20 @@
 # ruff: noqa: D101, D102
 
 import copy
+import gc
 import multiprocessing
 import pickle
 import threading
-from dataclasses import replace
+import weakref
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from attacks import LAPLACE_SKETCH, X240, Y240, private_model, sketch
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
@@ -31,6 +34,7 @@ from skdprp import (
     DPSearchCV,
     PrivacyGuarantee,
     PrivacyLedger,
+    PublicScaler,
     load_model,
     privacy_report,
     save_model,
@@ -337,6 +341,73 @@ def test_steps_that_hold_themselves_or_ask_for_metadata_are_passed_by():
     with config_context(enable_metadata_routing=True):
         steps = scaler, Normalizer().set_transform_request(copy=False), private_model()
         assert privacy_report(make_pipeline(*steps).fit(X60, Y60)).total is not None
+
+
+@dataclass
+class Unset:
+    value: object = field(init=False)
+
+
+class OwnBins(TransformerMixin, BaseEstimator):
+    """Keeps what it released in a frame, writes at each transform, and holds what cannot be read."""
+
+    def __init__(self, epsilon=1.0):
+        self.epsilon = epsilon
+
+    def fit(self, X, y=None):
+        bins = DPBinner(4, epsilon=self.epsilon, delta=1e-6, bounds=(-1, 1)).fit(X)
+        self.table_, self.guarantee_ = pd.DataFrame(np.vstack(bins.bin_edges_)), bins.guarantee_
+        self.n_rows_, self.kinds_ = 0, [Unset, Unset()]
+        return self
+
+    def transform(self, X):
+        self.n_rows_ += len(X)
+        return np.asarray(X)
+
+
+class DuckBins:
+    """The same methods, and no base class."""
+
+    def __init__(self, epsilon):
+        self.epsilon = epsilon
+
+    fit, transform = OwnBins.fit, OwnBins.transform
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X).transform(X)
+
+
+@pytest.mark.parametrize("kind", [OwnBins, DuckBins])
+def test_bins_of_the_user_that_are_found_anew_leave_the_model_behind_them_no_total(kind):
+    pipeline = make_pipeline(kind(5.0), private_model()).fit(X60, Y60)
+    pipeline.predict(X60)
+    assert privacy_report(pipeline).total.epsilon > 4.0
+    pipeline[0].epsilon = 0.1
+    refused(pipeline.fit, X60, Y60 + 5)
+    assert privacy_report(pipeline).total is None
+
+
+def test_columns_from_both_ends_beside_what_is_frozen_have_a_total_after_each_fit():
+    frozen = FrozenEstimator(PublicScaler((-1, 1)).fit(X60[:, [1]]))
+    branches = [("frozen", frozen, [1]), ("bins", DPBinner(4, delta=1e-6, bounds=(-1, 1)), [0, -1])]
+    pipeline = make_pipeline(ColumnTransformer(branches, sparse_threshold=0), private_model())
+    for _ in range(2):
+        assert privacy_report(pipeline.fit(X60, Y60)).total is not None
+
+
+def test_a_fit_in_a_pipeline_keeps_no_rows_in_memory():
+    """Variables of the frames around it were looked at, and so kept as long as the fit, or the function around it."""
+    kept = []
+
+    def fit():
+        rows = np.array(X60)
+        kept.append(weakref.ref(rows))
+        make_pipeline(FunctionTransformer(np.copy), DPScaler(delta=1e-6), private_model()).fit(rows, Y60)
+        del rows
+        gc.collect()
+        return kept[0]()
+
+    assert fit() is None
 
 
 def by_the_steps_before(pipeline):
