@@ -9,7 +9,7 @@ import numpy as np
 
 from ._digits import to_python
 from ._errors import warn_at_caller
-from ._fits_around import note_fit
+from ._fits_around import name_of_fit, note_fit
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
 from .mechanisms.published import Published
@@ -180,7 +180,7 @@ def snapshot(estimator):
     """
     twin, parameters = object.__new__(type(estimator)), estimator._get_param_names()
     for name, value in vars(estimator).copy().items():
-        if not name.endswith("_"):
+        if not name.endswith("_") and name != "_fit_name":
             vars(twin)[name] = _plain(value) if name in parameters else value
     twin._validate_params()  # what was checked as `fit` was called may have been set since
     return twin
@@ -222,6 +222,8 @@ def take_over(estimator, fitted):
 
     Wherever it is interrupted, no weights of one fit stand beside the guarantee of another.
     """
+    if not hasattr(fitted, "_fit_name"):
+        fitted._fit_name = name_of_fit(fitted)
     _drop_others(estimator, fitted)  # before, as an interruption may come once the new guarantee stands
     parameters = estimator.get_params(deep=False)  # which another thread may have set since
     vars(estimator).update({name: value for name, value in vars(fitted).items() if name not in parameters})

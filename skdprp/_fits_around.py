@@ -66,18 +66,18 @@ def has_labels_of_members(model):
 # Pipelines
 
 
-def has_other_maps(estimator, maps):
-    """Whether it was fitted behind another fit of what is before it now, as far as that was noted.
+def was_behind_others(estimator, steps):
+    """Whether it was fitted behind other fits than those of the private steps before it now, as far as was noted.
 
     A second fit of a pipeline that is refused may leave a model behind new bins. What it was fitted behind is charged
     with it, or is not there at all: then its own guarantee says that it is to be added.
     """
-    then, now = set(getattr(estimator, "_fitted_behind", "").split()), set(_names_of_releases(maps))
+    then, now = set(getattr(estimator, "_fitted_behind", "").split()), set(_names_of_fits(steps))
     return bool(then - now) and bool(now - then)
 
 
-def _releases_before():
-    """Names of what was released before the step that is fitted, in each pipeline of scikit-learn around it."""
+def _fits_before():
+    """Names of the private fits before the step that is fitted, in each pipeline of scikit-learn around it."""
     names, before_last = set(), []
     for frame in _frames_around():
         method = frame.f_code.co_name
@@ -91,12 +91,12 @@ def _releases_before():
         elif not any(pipeline is other for other in before_last):
             place = len(pipeline.steps) - 1
         if place is not None:
-            names.update(_names_of_releases([step for _, step in pipeline.steps[:place]]))
+            names.update(_names_of_fits([step for _, step in pipeline.steps[:place]]))
     return names
 
 
-def _names_of_releases(steps):
-    """Names of the releases of all private estimators among some, and of those that are fitted within them."""
+def _names_of_fits(steps):
+    """Names of the fits of all private estimators among some, and of those that are fitted within them."""
     names, seen, left = [], set(), list(steps)
     while left:
         step = left.pop()
@@ -109,29 +109,24 @@ def _names_of_releases(steps):
         if not hasattr(type(step), "fit") or not hasattr(type(step), "__dict__"):
             continue
         held = dict(getattr(step, "__dict__", {}))
-        names += [_name_of_release(step, held)] if "guarantee_" in held else []
+        if "guarantee_" in held:  # a class of the user has no name: its fits of one guarantee have one
+            stated = [str(getattr(held["guarantee_"], name, None)) for name in ("epsilon", "delta")]
+            names.append(str(held.get("_fit_name") or "/".join(stated)))
         # Of parameters, clones are fitted: but those of a few composites are what was fitted.
         used = _FITTED_IN_PLACE.get(type(step).__name__)
         left += [value for name, value in held.items() if name == used or name.endswith("_")]
     return names
 
 
-def _name_of_release(step, held):
-    """Name of a fit: that of a sketch, which is drawn, or one that follows from what was released, as all does.
-
-    What others keep of a release is not known, nor what they write later: those of one guarantee have one name.
-    """
-    if isinstance(held.get("_fit_name"), str):
-        return held["_fit_name"]
-    released = [str(getattr(held["guarantee_"], name, None)) for name in ("epsilon", "delta")]
-    if type(step).__module__.startswith("skdprp."):
-        fitted = {name: value for name, value in held.items() if name.endswith("_") and name not in _STATED}
-        released.append(_numbers_of(fitted, depth=8))
-    return blake2b(repr(released).encode(), digest_size=16).hexdigest()
+def name_of_fit(fitted):
+    """Name of a fit that has just ended, which follows from what it has set, as all that is kept of it does."""
+    known = {name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in _STATED}
+    stated = fitted.guarantee_.epsilon, fitted.guarantee_.delta
+    return blake2b(repr([*stated, _numbers_of(known, depth=8)]).encode(), digest_size=16).hexdigest()
 
 
 def _numbers_of(value, depth):
-    """Numbers and texts of a value, in order; what a later audit may mark is left out."""
+    """Numbers and texts of a value, in order."""
     if isinstance(value, np.ndarray):
         is_plain = value.dtype != object
         value = (value.shape, sha256(np.ascontiguousarray(value)).hexdigest()) if is_plain else value.tolist()
@@ -174,7 +169,7 @@ def note_fit(estimator, *, is_seeded, of_a_fit):
     """Note what a fit is a part of.
 
     Each search around it gets to know its fit, and so does the estimator: a winner that was fitted again, by hand or in
-    another search, tells nothing of the folds of its search. Of pipelines, the estimator gets the names of all releases
+    another search, tells nothing of the folds of its search. Of pipelines, the estimator gets the names of all fits
     that it is behind. `of_a_fit` is False for what is stated of an estimator between its fits; `is_seeded` says whether
     its noise had a seed.
     """
@@ -186,7 +181,7 @@ def note_fit(estimator, *, is_seeded, of_a_fit):
         # A winner that asks for groups got them from the search, as the fits of the folds did, if metadata are routed.
         is_routed = get_config().get("enable_metadata_routing", False)
         estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
-        estimator._fitted_behind = " ".join(sorted(_releases_before()))
+        estimator._fitted_behind = " ".join(sorted(_fits_before()))
 
 
 def _variables(frame, *names):

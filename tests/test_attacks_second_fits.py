@@ -446,6 +446,16 @@ def test_a_model_whose_bins_were_found_anew_has_no_total(again, tmp_path):
     assert privacy_report(pipeline[-1]).total.epsilon == 1.0  # which is added to what stood before it
 
 
+def test_a_model_keeps_nothing_that_follows_from_what_others_have_set_on_the_steps_before_it():
+    """The name of what it was fitted behind was a digest of all attributes of those steps."""
+    scaler = DPScaler(delta=1e-6).fit(X60)
+    behind = []
+    for rows in (None, X60, X240):
+        scaler.rows_ = rows
+        behind.append(make_pipeline(FrozenEstimator(scaler), private_model()).fit(X60, Y60)[-1]._fitted_behind)
+    assert len(set(behind)) == 1 and behind[0] == scaler._fit_name
+
+
 # Clones that are the original
 
 

@@ -265,7 +265,7 @@ def test_nothing_of_the_rows_is_kept(binary):
         *("n_iter_", "sampling_rate_", "learning_rate_", "sensitivity_", "noise_multiplier_", "n_features_in_"),
         *("momentum_", "preconditioner_scale_"),
         *("_calibrated_for", "_stated_guarantee"),  # the parameters, and the guarantee once more
-        *("_routed_in", "_fitted_behind"),
+        *("_routed_in", "_fit_name", "_fitted_behind"),
     }
     assert model._calibrated_for == model.get_params()
     network = model.set_params(hidden_layer_sizes=(3,), batch_size=None).fit(X, y)

@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
 from .._calibration import is_as_stated
-from .._fits_around import has_labels_of_members, has_other_maps, has_width_of_members
+from .._fits_around import has_labels_of_members, has_width_of_members, was_behind_others
 from .._lazy import SAME_ORDER, output_container
 from .._printing import RELEASED_AT
 from ..guarantee import (
@@ -551,7 +551,7 @@ def _of_private_step(estimator, name, flow):
     kind, guarantee, transforms = type(estimator).__name__, guarantee_shown(estimator), hasattr(estimator, "transform")
     if not is_as_stated(estimator):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
-    if has_other_maps(estimator, flow.private):
+    if was_behind_others(estimator, flow.private):
         return replace(_uncovered(name, kind, _OTHER_MAPS), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
