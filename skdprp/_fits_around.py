@@ -1,6 +1,8 @@
 """Fits of scikit-learn inside of which something is released: what reports need to know of them, and no result has."""
 
 import sys
+import weakref
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -13,6 +15,9 @@ from sklearn import get_config
 
 _FITS_OF_PIPELINES = ("_fit", "fit", "fit_predict", "fit_transform")
 _STATED = ("guarantee_", "claimed_")
+_STATED_OF_OTHERS = ("definition", "unit", "adjacency", "epsilon", "delta", "loss")
+WON = "won-"  # begins the names of the steps of which a private search states what it states of itself
+_PLAIN = {str, bytes, bool, int, float, complex, type(None), np.str_, np.float64, np.float32, np.int64}
 _FITTED_IN_PLACE = {"Pipeline": "steps", "FeatureUnion": "transformer_list", "FrozenEstimator": "estimator"}
 
 # Composites that fit clones of their members: a fit that is refused leaves members of an earlier one
@@ -66,19 +71,21 @@ def has_labels_of_members(model):
 # Pipelines
 
 
-def was_behind_others(estimator, steps):
-    """Whether it was fitted behind other fits than those of the private steps before it now, as far as was noted.
+def was_behind_others(estimator, names):
+    """Whether it was fitted behind other fits than those before it now, by their names, as far as that was noted.
 
     A second fit of a pipeline that is refused may leave a model behind new bins. What it was fitted behind is charged
     with it, or is not there at all: then its own guarantee says that it is to be added.
     """
-    then, now = set(getattr(estimator, "_fitted_behind", "").split()), set(_names_of_fits(steps))
+    if getattr(estimator, "_fit_name", "").startswith(WON):  # what it states holds of all steps of all trials
+        names = [name for name in names if not name.startswith(WON)]
+    then, now = Counter(getattr(estimator, "_fitted_behind", "").split()), Counter(names)
     return bool(then - now) and bool(now - then)
 
 
-def _fits_before():
-    """Names of the private fits before the step that is fitted, in each pipeline of scikit-learn around it."""
-    names, before_last = set(), []
+def fits_before():
+    """Names of the private fits before the step whose fit begins, in all pipelines of scikit-learn around it."""
+    names, before_last = [], []
     for frame in _frames_around():
         method = frame.f_code.co_name
         if frame.f_globals.get("__name__") != "sklearn.pipeline" or method not in _FITS_OF_PIPELINES:
@@ -91,38 +98,50 @@ def _fits_before():
         elif not any(pipeline is other for other in before_last):
             place = len(pipeline.steps) - 1
         if place is not None:
-            names.update(_names_of_fits([step for _, step in pipeline.steps[:place]]))
-    return names
+            names += names_of_fits([step for _, step in pipeline.steps[:place]])
+    return " ".join(sorted(names))
 
 
-def _names_of_fits(steps):
+def names_of_fits(steps):
     """Names of the fits of all private estimators among some, and of those that are fitted within them."""
     names, seen, left = [], set(), list(steps)
     while left:
         step = left.pop()
-        if id(step) in seen:
+        if type(step) in _PLAIN or id(step) in seen:
             continue
         seen.add(id(step))
         if isinstance(step, list | tuple):
-            left += [one for one in step if isinstance(one, list | tuple) or hasattr(type(one), "fit")]
-        # The class is asked, and no object: it may be anything, and nothing may fail beside a release.
-        if not hasattr(type(step), "fit") or not hasattr(type(step), "__dict__"):
-            continue
-        held = dict(getattr(step, "__dict__", {}))
-        if "guarantee_" in held:  # a class of the user has no name: its fits of one guarantee have one
-            stated = [str(getattr(held["guarantee_"], name, None)) for name in ("epsilon", "delta")]
-            names.append(str(held.get("_fit_name") or "/".join(stated)))
-        # Of parameters, clones are fitted: but those of a few composites are what was fitted.
-        used = _FITTED_IN_PLACE.get(type(step).__name__)
-        left += [value for name, value in held.items() if name == used or name.endswith("_")]
+            left += step
+        elif isinstance(step, dict):
+            left += step.values()
+        elif hasattr(type(step), "fit"):  # the class is asked, and no object, which may be anything
+            held = dict(getattr(step, "__dict__", {}))
+            names += _name_of(step, held)
+            # Of parameters, clones are fitted: but those of a few composites are what was fitted.
+            used = _FITTED_IN_PLACE.get(type(step).__name__)
+            left += [value for name, value in held.items() if name == used or name.endswith("_")]
     return names
+
+
+def _name_of(step, held):
+    """List the name of the last fit of an estimator, if it released something."""
+    with suppress(Exception):  # a class of the user may have a property; nothing may fail beside a release
+        if "guarantee_" in held or hasattr(type(step), "guarantee_"):
+            facts = [str(getattr(step.guarantee_, fact, None)) for fact in _STATED_OF_OTHERS]
+            # Those of a class of the user have no name: those of one guarantee have the same.
+            return [str(held.get("_fit_name") or _digest(facts))]
+    return []
 
 
 def name_of_fit(fitted):
     """Name of a fit that has just ended, which follows from what it has set, as all that is kept of it does."""
     known = {name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in _STATED}
     stated = fitted.guarantee_.epsilon, fitted.guarantee_.delta
-    return blake2b(repr([*stated, _numbers_of(known, depth=8)]).encode(), digest_size=16).hexdigest()
+    return _digest([*stated, _numbers_of(known, depth=8)])
+
+
+def _digest(facts):
+    return blake2b(repr(facts).encode(), digest_size=16).hexdigest()
 
 
 def _numbers_of(value, depth):
@@ -158,10 +177,11 @@ class _Fits(list):
 
     def __init__(self, search, fits):
         super().__init__(fits)
-        self._search = search
+        self._search = weakref.ref(search)
 
     def __reduce__(self):
-        fit = fit_of(self._search) if hasattr(self._search, "cv_results_") else None
+        search = self._search()
+        fit = fit_of(search) if hasattr(search, "cv_results_") else None
         return list, ([] if fit is None else [fit],)
 
 
@@ -169,9 +189,8 @@ def note_fit(estimator, *, is_seeded, of_a_fit):
     """Note what a fit is a part of.
 
     Each search around it gets to know its fit, and so does the estimator: a winner that was fitted again, by hand or in
-    another search, tells nothing of the folds of its search. Of pipelines, the estimator gets the names of all fits
-    that it is behind. `of_a_fit` is False for what is stated of an estimator between its fits; `is_seeded` says whether
-    its noise had a seed.
+    another search, tells nothing of the folds of its search. `of_a_fit` is False for what is stated of an estimator
+    between its fits; `is_seeded` says whether its noise had a seed.
     """
     around = list(_searches_around())
     fits = [(_fit_that_goes_on(search, known, around), known) for search, known in around]
@@ -181,7 +200,6 @@ def note_fit(estimator, *, is_seeded, of_a_fit):
         # A winner that asks for groups got them from the search, as the fits of the folds did, if metadata are routed.
         is_routed = get_config().get("enable_metadata_routing", False)
         estimator._routed_in = {fit.name: is_routed for fit, known in fits if "params" in known["results"]}
-        estimator._fitted_behind = " ".join(sorted(_fits_before()))
 
 
 def _variables(frame, *names):

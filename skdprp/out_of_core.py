@@ -159,6 +159,8 @@ def _has_known_steps(sketch):
     left, seen = [sketch], set()
     while left:
         held = left.pop()
+        if type(held) in (str, int, float):  # of which lists may have many
+            continue
         package = type(held).__module__.partition(".")[0]
         if id(held) in seen or package in ("pandas", "polars"):  # of which frames have a method of that name
             continue

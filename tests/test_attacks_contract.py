@@ -1063,6 +1063,21 @@ class ClipsInPlaceAtOnce(Noisy):
         return self.fit(X).transform(X)
 
 
+class Medians(Means):
+    """With the noise of means."""
+
+    def looked_at(self, X):
+        return np.tile(np.median(np.clip(X, -float(self.bound), float(self.bound)), axis=0), (len(X), 1))
+
+
+class CountsAboveTheMean(Means):
+    """As if one row decided on itself alone."""
+
+    def looked_at(self, X):
+        X = np.clip(X, -float(self.bound), float(self.bound))
+        return (X.mean(axis=0) < X).astype(np.float64)
+
+
 class QuotesUnknownLabels(NeedsLessForFewClasses):
     def fit(self, X, y):
         y = np.asarray(y)
@@ -1112,6 +1127,8 @@ def _with_normal(sums, generator, scale):
 UNTRIED = [
     (SquaresWhatIsNotClipped(), "noise_is_enough"),
     (SpendsTheEpsilonTwice(), "noise_is_enough"),
+    (Medians(), "noise_is_enough"),
+    (CountsAboveTheMean(), "noise_is_enough"),
     (ScalesTheSecondByTheLargest(), "scales_tell_nothing_of_the_rows"),
     (NeedsLessForOneSign(), "scales_tell_nothing_of_the_rows"),
     (NeedsLessForFewClasses(), "scales_tell_nothing_of_the_rows"),

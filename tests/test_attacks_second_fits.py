@@ -18,17 +18,19 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
+from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from skdprp import (
     DPOPORP,
     DPPCA,
+    AMPClassifier,
     DPBinner,
     DPScaler,
     DPSearchCV,
@@ -387,6 +389,41 @@ def test_bins_of_the_user_that_are_found_anew_leave_the_model_behind_them_no_tot
     assert privacy_report(pipeline).total is None
 
 
+class StatesByProperty(OwnBins):
+    def fit(self, X, y=None):
+        self.stated_ = OwnBins(self.epsilon).fit(X).guarantee_
+        return self
+
+    guarantee_ = property(lambda self: self.stated_)
+
+    def transform(self, X):
+        return np.asarray(X)
+
+
+@pytest.mark.parametrize("steps", [[OwnBins(5.0), OwnBins(0.1)], [StatesByProperty(5.0)]], ids=["two", "property"])
+def test_bins_of_the_user_are_told_apart_by_all_their_guarantees(steps):
+    """Of two, one had afterwards the guarantee of the other, and what a property states was not looked for."""
+    pipeline = make_pipeline(*steps, private_model()).fit(X60, Y60)
+    assert privacy_report(pipeline).total.epsilon > 4.0
+    pipeline[0].epsilon = 0.1
+    refused(pipeline.fit, X60, Y60 + 5)
+    assert privacy_report(pipeline).total is None
+
+
+class KeepsWords(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        self.words_, self.parts_ = [str(i) for i in range(300_000)], {"bins": DPBinner(4, delta=1e-6).fit(X)}
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_estimators_in_a_dict_beside_many_words_are_found():
+    pipeline = make_pipeline(KeepsWords(), private_model()).fit(X60, Y60)
+    assert pipeline[-1]._fitted_behind == pipeline[0].parts_["bins"]._fit_name
+
+
 def test_columns_from_both_ends_beside_what_is_frozen_have_a_total_after_each_fit():
     frozen = FrozenEstimator(PublicScaler((-1, 1)).fit(X60[:, [1]]))
     branches = [("frozen", frozen, [1]), ("bins", DPBinner(4, delta=1e-6, bounds=(-1, 1)), [0, -1])]
@@ -444,6 +481,84 @@ def test_a_model_whose_bins_were_found_anew_has_no_total(again, tmp_path):
     for one in (pipeline, load_model(tmp_path / "model.npz").estimator):
         assert privacy_report(one).total is None
     assert privacy_report(pipeline[-1]).total.epsilon == 1.0  # which is added to what stood before it
+
+
+def ensemble(epsilon):
+    return VotingClassifier([("model", private_model(epsilon=epsilon))], voting="soft")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [ensemble(5.0)],
+        [FeatureUnion([("ensemble", ensemble(5.0)), ("rows", Normalizer())])],
+        [ensemble(5.0), Normalizer(), ensemble(1.0)],
+        [DPScaler(epsilon=5.0, delta=1e-6), StandardScaler()],
+    ],
+    ids=["ensemble", "beside rows", "two", "not covered"],
+)
+@pytest.mark.parametrize("last", ["model", "search"])
+def test_no_step_before_is_fitted_again_without_the_model_whatever_it_is(before, last):
+    """Members of ensembles, and steps before one that is not covered, were not told from those of another fit."""
+    searched = DPSearchCV(private_model(), {}, n_trials=1, delta=1e-6, classes=[0, 1], max_loss=1.0)
+    last = {"model": private_model(), "search": searched}[last]
+    pipeline = make_pipeline(*map(clone, before), last).fit(X60, Y60)
+    for _ in range(2):
+        assert privacy_report(pipeline).private.epsilon > 4.0
+        pipeline.fit(X60, Y60)
+    cheaper(pipeline[:-1])
+    refused(pipeline.fit, X60, Y60 + 5)
+    for one in (pipeline, pickle.loads(pickle.dumps(pipeline))):
+        report = privacy_report(one)
+        assert report.total is report.private is None and "another fit of what is before it" in str(report)
+    cheap = pipeline.fit(X60, Y60)
+    assert privacy_report(cheap).private.epsilon < 3.0
+
+
+def test_what_is_frozen_behind_a_sketch_and_fitted_again_leaves_the_model_no_total():
+    scaler = DPScaler(epsilon=5.0, delta=1e-6).fit(X60)
+    pipeline = make_pipeline(DPOPORP(4, delta=1e-6), FrozenEstimator(scaler), private_model()).fit(X60, Y60)
+    assert privacy_report(pipeline).total.epsilon > 4.0
+    cheaper(scaler).fit(X60)
+    assert privacy_report(pipeline).total is None
+
+
+def test_steps_that_another_thread_fits_while_the_model_is_fitted_leave_it_no_total(monkeypatch):
+    """What it was fitted behind was noted as its fit ended, when that was another fit."""
+    scaler, fit = DPScaler(epsilon=5.0, delta=1e-6), AMPClassifier._fit_calibrated
+
+    def fit_meanwhile(self, *data):
+        thread = threading.Thread(target=cheaper(scaler).fit, args=(X60,))
+        thread.start()
+        thread.join()
+        return fit(self, *data)
+
+    pipeline = make_pipeline(scaler, private_model())
+    assert privacy_report(pipeline.fit(X60, Y60)).total.epsilon > 4.0
+    scaler.set_params(epsilon=5.0)
+    monkeypatch.setattr(AMPClassifier, "_fit_calibrated", fit_meanwhile)
+    assert privacy_report(pipeline.fit(X60, Y60)).total is None
+
+
+def test_a_winner_behind_private_bins_has_a_report_of_its_own_until_they_are_found_anew(tmp_path):
+    model = make_pipeline(DPPCA(2, delta=1e-6), private_model())
+    search = DPSearchCV(model, {}, n_trials=1, delta=1e-6, classes=[0, 1], max_loss=1.0)
+    pipeline = make_pipeline(DPScaler(delta=1e-6), search).fit(X60, Y60)
+    total = privacy_report(search).total
+    assert privacy_report(search.best_estimator_).total == total is not None
+    save_model(tmp_path / "model.npz", pipeline)
+    loaded = load_model(tmp_path / "model.npz").estimator
+    for one in (pipeline, loaded):
+        assert privacy_report(one).total.epsilon > total.epsilon
+        assert privacy_report(one[-1].best_estimator_).total is not None
+    unrolled = make_pipeline(pipeline[0], search.best_estimator_)
+    assert privacy_report(unrolled).total is not None
+    cheaper(pipeline[0]).fit(X60)
+    assert privacy_report(unrolled).total is privacy_report(pipeline).total is None
+    frozen = make_pipeline(FrozenEstimator(search.best_estimator_[0]), private_model()).fit(X60, Y60)
+    assert privacy_report(frozen).total is not None
+    search.best_estimator_[0].set_params(epsilon=0.1).fit(X60)
+    assert privacy_report(frozen).total is None
 
 
 def test_a_model_keeps_nothing_that_follows_from_what_others_have_set_on_the_steps_before_it():

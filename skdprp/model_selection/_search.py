@@ -24,6 +24,7 @@ from .. import _noise
 from .._calibration import Calibration, GuaranteeDisplayMixin, marked, snapshot, take_over
 from .._digits import printed_down, printed_up
 from .._errors import silent, warn_at_caller, without_values
+from .._fits_around import WON
 from .._labels import encode, of_one_type
 from .._lazy import is_lazy
 from .._open_ledgers import UnrecordedNoiseError
@@ -907,7 +908,9 @@ def _facts(guarantee):
 
 def _state_anew(step, search):
     """State of a step what holds of the search, in the place of what held of a single fit in one of its trials."""
-    guarantee, step._fitted_behind = search.guarantee_, search._fitted_behind
+    guarantee = search.guarantee_
+    if hasattr(step, "_fit_name"):
+        step._fit_name, step._fitted_behind = WON + step._fit_name, search._fitted_behind
     for name, value in vars(step).copy().items():
         if isinstance(value, PrivacyGuarantee) and name in ("guarantee_", "_stated_guarantee"):
             setattr(step, name, guarantee)

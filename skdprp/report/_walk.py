@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
 from .._calibration import is_as_stated
-from .._fits_around import has_labels_of_members, has_width_of_members, was_behind_others
+from .._fits_around import has_labels_of_members, has_width_of_members, names_of_fits, was_behind_others
 from .._lazy import SAME_ORDER, output_container
 from .._printing import RELEASED_AT
 from ..guarantee import (
@@ -131,6 +131,7 @@ _ALIKE = "equal labels have the same type, and zeros the same sign: classes_ kee
 _CONSTANT = (
     "takes a constant for a column of labels that are all equal: use MultiOutputClassifier over a model with classes"
 )
+_OF_EARLIER_LABELS = "takes a constant for a column of labels, or its last fit was refused: fit it again"
 _LABELS_IN_COMMON = "all labels"
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _VIOLATED = "VIOLATED by an audit"
@@ -200,7 +201,7 @@ class Flow:
     """What reaches a step: rows as they leave some maps, rows that something was fitted on, or what was released."""
 
     maps: tuple[tuple[str, object], ...] = ()
-    private: tuple[object, ...] = ()  # all steps before that released something
+    before: tuple[str, ...] = ()  # names of the private fits before, in all pipelines around
     fitted_map: str = ""
     learned: str = ""
     released: bool = False
@@ -304,7 +305,9 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
         if place == len(pipeline.steps) and pipeline.memory is not None and part.charges:  # the last is not cached
             reasons += (_CACHE,)
         passed_on = passes_on or place < len(pipeline.steps)
-        part += _of_member(step, f"{prefix}.{name}" if prefix else name, part.flow, passes_on=passed_on)
+        before = names_of_fits([step for _, step in pipeline.steps[: place - 1]])
+        reached = replace(part.flow, before=(*flow.before, *before))
+        part += _of_member(step, f"{prefix}.{name}" if prefix else name, reached, passes_on=passed_on)
     sketches = part.sketches
     if sketches and (getattr(pipeline, "transform_input", None) or is_watched(pipeline)):
         reasons += (_AGAIN,)
@@ -328,8 +331,7 @@ def _of_branches(estimator, steps, name, flow):
     words = {fact: next(filter(None, (getattr(out, fact) for out in flows)), "") for fact in _WORDS}
     if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
-    private = tuple({id(step): step for out in flows for step in out.private}.values())
-    return replace(part, flow=Flow(maps, private, released=released, searches=searches, **words))
+    return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
 
 
 def _each_branch(estimator, steps, name, flow):
@@ -391,19 +393,21 @@ def _with_members(part, estimator, name):
         assumed += (SAME_ORDER,)
     if isinstance(estimator, KEEP_LABELS):
         charges = tuple(tuple(given_the_labels(charge, estimator) for charge in group) for group in charges)
-    if type(estimator) is OneVsRestClassifier and _may_be_multilabel(estimator):
-        not_covered += (f"{name} {_CONSTANT}",)
+    if type(estimator) is OneVsRestClassifier:
+        if _is_multilabel(estimator):
+            not_covered += (f"{name} {_CONSTANT}",)
+        elif hasattr(estimator, "estimators_") and not has_labels_of_members(estimator):
+            not_covered += (f"{name} {_OF_EARLIER_LABELS}",)
     return replace(part, assumed=assumed, not_covered=not_covered, charges=charges)
 
 
-def _may_be_multilabel(estimator):
-    """Whether labels had several columns; those of a later fit that was refused may be of another kind."""
+def _is_multilabel(estimator):
+    """Whether labels had several columns, by all members: those of a fit that was refused may be of another kind."""
     n_classes = len(getattr(estimator, "classes_", ()))  # none in a plan
     n_members = 1 if n_classes == 2 else n_classes
     if getattr(estimator, "multilabel_", False) or (n_classes and n_members != len(estimator.estimators_)):
         return True
-    members = getattr(estimator, "estimators_", ())
-    return len(set(map(type, members))) > 1 or (bool(members) and not has_labels_of_members(estimator))
+    return len(set(map(type, getattr(estimator, "estimators_", ())))) > 1
 
 
 def _density_tells(estimator, steps, flows):
@@ -551,7 +555,7 @@ def _of_private_step(estimator, name, flow):
     kind, guarantee, transforms = type(estimator).__name__, guarantee_shown(estimator), hasattr(estimator, "transform")
     if not is_as_stated(estimator):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
-    if was_behind_others(estimator, flow.private):
+    if was_behind_others(estimator, flow.before):
         return replace(_uncovered(name, kind, _OTHER_MAPS), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
@@ -585,10 +589,9 @@ def _of_private_step(estimator, name, flow):
         # It has not seen the labels that belong to the rows, and steps after it may use them as they are.
         charge = replace(charge, given=" and ".join(filter(None, [charge.given, _LABELS_IN_COMMON])))
     if per == "transform":
-        flow = flow if flow.learned else Flow(released=True, private=(*flow.private, estimator))
+        flow = flow if flow.learned else Flow(released=True)
     elif transforms:  # once fitted, it is a map that later rows pass as they pass any other
-        maps, private = (*flow.maps, (name, estimator)), (*flow.private, estimator)
-        flow = replace(flow, maps=maps, private=private, fitted_map=flow.fitted_map or name)
+        flow = replace(flow, maps=(*flow.maps, (name, estimator)), fitted_map=flow.fitted_map or name)
     # The steps of a winner state one object, that of the search, which released all of them at once.
     stated = getattr(estimator, "_stated_guarantee", None)
     if stated is not None and any(one is stated for one in flow.searches):

@@ -97,9 +97,9 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       of 1, 2 and 10,000 rows? Has what transform returns no index?
     - **Sensitivity.** If all that was released so far is the same for two tables, does the next noise have the same
       scale for both, and is it added to as many numbers? For estimators of other packages, two neighbours are compared:
-      one of them has another row, target or label, which may be empty or far off. Take all values to which Gaussian or
-      Laplace noise is added before any noise of another kind is drawn: do they, together, differ between the neighbours
-      by no more than all this noise together hides?
+      one of them has another row, target or label, which may be empty or far off, or which moves the median, or the
+      mean past nearly all rows. Take all values to which Gaussian or Laplace noise is added before any noise of another
+      kind is drawn: do they, together, differ between the neighbours by no more than all this noise together hides?
     - **Audits** of one or a few pairs of neighbours: `neighbours`, or those described there.
 
     The replays, scales and moves are compared where all noise is drawn by this library. For other noise, only what

@@ -47,7 +47,7 @@ def _noise_is_enough(case):
         return ""
     if not isinstance(error_of(lambda: worst_neighbours(case.fit(), *case.data)), TypeError):
         return ""
-    for pair in [*_pairs_of_stranger(case), *_pairs_beyond_bounds(case)]:
+    for pair in [*_pairs_of_stranger(case), *_pairs_beyond_bounds(case), *_pairs_of_order(case)]:
         moves = _moves(*played_tapes(partial(_release_of, case), *pair))
         normal, others = (np.concatenate([[0.0], *moves[kind]]) for kind in (GAUSSIAN, LAPLACE))
         mu, sums = np.linalg.norm(normal), np.abs(others).sum()
@@ -111,6 +111,20 @@ def _pairs_beyond_bounds(case):
             pairs += [[(X, y) for y in labels] for X in (case.X, beyond[0])] if is_replaced else []
     if case.at_transform:
         pairs = [tuple(data[0][[row]] for data in pair) for pair in pairs]
+    return _accepted(partial(_release_of, case), pairs)
+
+
+def _pairs_of_order(case):
+    """Neighbours of which one row decides where the middle of all rows is, or on which side of their mean most are."""
+    if case.by_distance or case.at_transform:
+        return []
+    n_rows, relation = len(case.X) - 1 + len(case.X) % 2, getattr(case.fitted.guarantee_.adjacency, "relation", None)
+    row = case.X[np.abs(case.X).max(axis=1).argmax()]
+    halves = np.where(np.arange(n_rows) % 2, -1.0, 1.0)  # one more of the first
+    opposite, pairs = 0.0 if relation is Relation.ADD_REMOVE else -1.0, []
+    for shares in (halves, np.append(np.full(n_rows - 1, 2.0**-8), 1.0)):
+        tables = (np.outer(np.append(shares[:-1], last), row) for last in (shares[-1], opposite))
+        pairs.append(tuple((X, *(part[:n_rows] for part in case.data[1:])) for X in tables))
     return _accepted(partial(_release_of, case), pairs)
 
 
