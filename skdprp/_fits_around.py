@@ -150,7 +150,7 @@ def _numbers_of(value, depth):
         is_plain = value.dtype != object
         value = (value.shape, sha256(np.ascontiguousarray(value)).hexdigest()) if is_plain else value.tolist()
     if is_dataclass(value):
-        value = {field.name: getattr(value, field.name) for field in fields(value) if field.name != "guarantee"}
+        value = {field.name: getattr(value, field.name, None) for field in fields(value) if field.name != "guarantee"}
     if isinstance(value, Mapping):
         value = [(str(name), value[name]) for name in sorted(value, key=str)]
     if isinstance(value, list | tuple):
