@@ -112,6 +112,20 @@ def test_a_null_of_an_arrow_table_rounds_no_other_number_of_its_column(kind, is_
     assert _are_counted_alike(*tables, column, names)
 
 
+@pytest.mark.parametrize("kind", ["string", "large_string", "dictionary", "batch"])
+def test_text_of_an_arrow_table_is_counted_by_category_as_that_of_a_frame(kind, seeded):
+    """It was refused as text where numbers should be, unless its column was listed."""
+    pa = pytest.importorskip("pyarrow")
+    ages, cities = np.arange(3000.0), np.array(["a", "b", "a"] * 1000, dtype=object)
+    text = pa.array(cities, pa.large_string() if kind == "large_string" else None)
+    text = text.dictionary_encode() if kind == "dictionary" else text
+    table = (pa.record_batch if kind == "batch" else pa.table)({"age": ages, "city": text})
+    for rows in (pd.DataFrame({"age": ages, "city": cities}), table):
+        fitted = DPHistograms(delta=1e-6).fit(rows)
+        assert set(fitted.histograms_.counts("city")) == {"a", "b"}
+        assert 1000 < fitted.histograms_.quantile("age", 0.5) < 2000
+
+
 @pytest.mark.parametrize("size", [1, 10**17])
 def test_a_number_of_a_sparse_table_that_is_stored_in_two_parts_rounds_no_other(size):
     numbers = size + np.random.default_rng(0).integers(0, 3, _N_ROWS)

@@ -27,6 +27,7 @@ _BLOCK_ROWS = 2**13  # of which a few columns, and all that is computed of one, 
 _N_PLACES, _N_NAMES = 2**12, 2**6  # that these are spread over
 # By identity: a metaclass may say what its types are equal to.
 _KNOWN_TYPES = set(map(id, (str, bytes, bool, int, float, type(None), *np.sctypeDict.values())))
+_TEXTS_OF_ARROW = ("string", "large_string", "dictionary")
 _NO_CATEGORY = "X has categories that are neither text nor finite numbers nor truth values."
 
 
@@ -170,7 +171,11 @@ def columns_of(X, n_features, names, *, bounds, categories, n_cells, counts_list
     dtypes = list(X.dtypes) if is_frame(X) else []
     if any(map(holds_times, dtypes)):
         raise TypeError(TIMES.format("X"))
-    are_numbers = list(map(holds_numbers, dtypes)) if is_frame(X) else [True] * n_features
+    are_numbers = [True] * n_features
+    if is_frame(X):
+        are_numbers = list(map(holds_numbers, dtypes))
+    elif hasattr(X, "to_pylist"):  # a table of Arrow
+        are_numbers = [not str(kind).startswith(_TEXTS_OF_ARROW) for kind in X.schema.types]
     if categories is not None and not isinstance(categories, Mapping):
         categories = dict.fromkeys(np.asarray(categories, dtype=object).ravel().tolist())
     listed = dict(zip(names, in_order(categories or {}, names, "categories", of_all=False), strict=True))
