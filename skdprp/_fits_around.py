@@ -15,8 +15,8 @@ from sklearn import get_config
 
 _FITS_OF_PIPELINES = ("_fit", "fit", "fit_predict", "fit_transform")
 _STATED = ("guarantee_", "claimed_")
-_STATED_OF_OTHERS = ("definition", "unit", "adjacency", "epsilon", "delta", "loss")
-WON = "won-"  # begins the names of the steps of which a private search states what it states of itself
+_STATED_OF_OTHERS = ("definition", "unit", "adjacency", "epsilon", "delta", "loss")  # all that they are told apart by
+WON = "won-"
 _PLAIN = {str, bytes, bool, int, float, complex, type(None), np.str_, np.float64, np.float32, np.int64}
 _FITTED_IN_PLACE = {"Pipeline": "steps", "FeatureUnion": "transformer_list", "FrozenEstimator": "estimator"}
 
@@ -71,21 +71,44 @@ def has_labels_of_members(model):
 # Pipelines
 
 
+def note_fits_before():
+    """Note of each step of a pipeline within which something is released what it is fitted behind.
+
+    Private estimators of this library do that themselves, as their fits begin.
+    """
+    fits = list(_fits_of_pipelines())
+    for i, (step, _) in enumerate(fits):
+        if not any(kind.__module__.startswith("skdprp.") for kind in type(step).__mro__):
+            with suppress(Exception):  # a class of the user may refuse it, and nothing may fail beside a release
+                step._fitted_behind = _joined(fits[i:])
+
+
 def was_behind_others(estimator, names):
     """Whether it was fitted behind other fits than those before it now, by their names, as far as that was noted.
 
     A second fit of a pipeline that is refused may leave a model behind new bins. What it was fitted behind is charged
     with it, or is not there at all: then its own guarantee says that it is to be added.
     """
-    if getattr(estimator, "_fit_name", "").startswith(WON):  # what it states holds of all steps of all trials
-        names = [name for name in names if not name.startswith(WON)]
-    then, now = Counter(getattr(estimator, "_fitted_behind", "").split()), Counter(names)
+    held = getattr(estimator, "__dict__", {})  # as some pass on what others have
+    own = str(held.get("_fit_name", ""))
+    if own.startswith(WON):  # what it states holds of all steps of all trials of its search
+        names = [name for name in names if not name.startswith(own[: own.rindex("-") + 1])]
+    then, now = Counter(str(held.get("_fitted_behind", "")).split()), Counter(names)
     return bool(then - now) and bool(now - then)
 
 
 def fits_before():
     """Names of the private fits before the step whose fit begins, in all pipelines of scikit-learn around it."""
-    names, before_last = [], []
+    return _joined(_fits_of_pipelines())
+
+
+def _joined(fits):
+    return " ".join(sorted(name for _, names in fits for name in names))
+
+
+def _fits_of_pipelines():
+    """Yield the step that is fitted, and names of the fits before it, of each pipeline around, from within."""
+    before_last = []
     for frame in _frames_around():
         method = frame.f_code.co_name
         if frame.f_globals.get("__name__") != "sklearn.pipeline" or method not in _FITS_OF_PIPELINES:
@@ -98,8 +121,8 @@ def fits_before():
         elif not any(pipeline is other for other in before_last):
             place = len(pipeline.steps) - 1
         if place is not None:
-            names += names_of_fits([step for _, step in pipeline.steps[:place]])
-    return " ".join(sorted(names))
+            *before, fitted = (step for _, step in pipeline.steps[: place + 1])
+            yield fitted, names_of_fits(before)
 
 
 def names_of_fits(steps):
@@ -110,11 +133,11 @@ def names_of_fits(steps):
         if type(step) in _PLAIN or id(step) in seen:
             continue
         seen.add(id(step))
-        if isinstance(step, list | tuple):
+        if issubclass(type(step), list | tuple):  # of an object, which may be anything, nothing is asked
             left += step
-        elif isinstance(step, dict):
+        elif issubclass(type(step), dict):
             left += step.values()
-        elif hasattr(type(step), "fit"):  # the class is asked, and no object, which may be anything
+        elif hasattr(type(step), "fit"):
             held = dict(getattr(step, "__dict__", {}))
             names += _name_of(step, held)
             # Of parameters, clones are fitted: but those of a few composites are what was fitted.
@@ -125,11 +148,11 @@ def names_of_fits(steps):
 
 def _name_of(step, held):
     """List the name of the last fit of an estimator, if it released something."""
-    with suppress(Exception):  # a class of the user may have a property; nothing may fail beside a release
-        if "guarantee_" in held or hasattr(type(step), "guarantee_"):
-            facts = [str(getattr(step.guarantee_, fact, None)) for fact in _STATED_OF_OTHERS]
+    with suppress(Exception):
+        if type(step).__name__ != "FrozenEstimator" and hasattr(stated := getattr(step, "guarantee_", None), "epsilon"):
+            facts = {fact: getattr(stated, fact, None) for fact in _STATED_OF_OTHERS}
             # Those of a class of the user have no name: those of one guarantee have the same.
-            return [str(held.get("_fit_name") or _digest(facts))]
+            return [str(held.get("_fit_name") or _digest(_numbers_of(facts, depth=8)))]
     return []
 
 
@@ -138,6 +161,14 @@ def name_of_fit(fitted):
     known = {name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in _STATED}
     stated = fitted.guarantee_.epsilon, fitted.guarantee_.delta
     return _digest([*stated, _numbers_of(known, depth=8)])
+
+
+def name_anew(steps):
+    """Name the fits of steps of which a search states, from now on, what holds of itself."""
+    named = [step for step in steps if hasattr(step, "_fit_name")]  # which a class of the user has not
+    won = _digest([step._fit_name for step in named])
+    for step in named:
+        step._fit_name = f"{WON}{won}-{step._fit_name}"
 
 
 def _digest(facts):
@@ -206,7 +237,8 @@ def _variables(frame, *names):
     """Variables of a method of scikit-learn by their names, or None."""
     known = frame.f_locals
     found = [known.get(name) for name in names]
-    if sys.version_info < (3, 13):  # a copy that the frame keeps: rows in it would stay in memory as long
+    # A copy that the frame keeps: rows in it would stay in memory as long. A debugger writes it back into the frame.
+    if sys.version_info < (3, 13) and frame.f_trace is None:
         known.clear()
     return found
 

@@ -49,8 +49,11 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     ValueError
         If the sketch refuses a chunk, there are no chunks, `chunks` is one table, or `out` has another shape or dtype
         than the sketches. If `out` was given, the rows before are then in it, and a note on the error tells their
-        number: go on after them, for a second sketch of a row is a second release of it. With several jobs, a few
-        chunks after it may have been released as well, and a ledger has them. Without `out`, all sketches are lost.
+        number: go on after them, for a second sketch of a row is a second release of it. A chunk that `out` has no
+        place for has been released as well, and with several jobs a few after it, and a ledger has them. Without
+        `out`, all sketches are lost.
+    TypeError
+        If `out` is no array that can be written to. Nothing has been released then.
 
     Examples
     --------
@@ -68,6 +71,11 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
             "These are rows, and not chunks of them: sketch.transform(X) takes all at once, and "
             "transform_chunks(sketch, (X[rows] for rows in sklearn.utils.gen_batches(len(X), 10_000))) some at a time."
         )
+    if out is not None and not (isinstance(out, np.ndarray) and out.flags.writeable):
+        raise TypeError("out has to be an array that can be written to, such as np.empty(shape, dtype).")
+    width = getattr(sketch, "_n_features_out", None) if _is_sketch(sketch) else None
+    if out is not None and width is not None and out.shape[1:] != (width,):
+        raise ValueError(f"out has rows of shape {out.shape[1:]}, and the sketches {width} columns.")
     chunks = filter(has_rows, chunks)  # those before an error are released
     # Others, and steps of a pipeline, may draw noise from a generator of theirs, of which each process had a copy.
     where = {"prefer": "threads"} if _is_sketch(sketch) else {"require": "sharedmem"}

@@ -5,6 +5,7 @@ import copy
 import gc
 import multiprocessing
 import pickle
+import sys
 import threading
 import weakref
 from dataclasses import dataclass, field, replace
@@ -32,16 +33,21 @@ from skdprp import (
     DPPCA,
     AMPClassifier,
     DPBinner,
+    DPRidge,
     DPScaler,
     DPSearchCV,
     PrivacyGuarantee,
     PrivacyLedger,
     PublicScaler,
     load_model,
+    load_release,
     privacy_report,
     save_model,
+    save_release,
     set_budget,
 )
+from skdprp._fits_around import names_of_fits
+from skdprp.composition import loss_of_laplace_noise
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
 from skdprp.mechanisms import add_laplace
@@ -215,8 +221,8 @@ class OwnModel(ClassifierMixin, BaseEstimator):
     """Releases by an entry alone."""
 
     def fit(self, X, y):
-        if np.isnan(X).any():
-            raise ValueError("nan")
+        if np.isnan(X).any() or len(X) != len(y):
+            raise ValueError("nan, or other rows")
         self.classes_, guarantee = np.array([0, 1]), PrivacyGuarantee(1.0, 0.0, adjacency=Adjacency("replace_one"))
         with entry(guarantee, "OwnModel"):
             self.count_ = add_laplace([np.sum(y)], scale=1.0)[0]
@@ -422,6 +428,149 @@ class KeepsWords(TransformerMixin, BaseEstimator):
 def test_estimators_in_a_dict_beside_many_words_are_found():
     pipeline = make_pipeline(KeepsWords(), private_model()).fit(X60, Y60)
     assert pipeline[-1]._fitted_behind == pipeline[0].parts_["bins"]._fit_name
+
+
+class Holds(ClassifierMixin, BaseEstimator):
+    """Holds the private model inside, as reports advise, and fits it or fails."""
+
+    def fit(self, X, y):
+        model = private_model().fit(X, y)
+        self.model_, self.classes_, self.guarantee_ = model, model.classes_, model.guarantee_
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+
+@pytest.mark.parametrize(
+    "last", [Holds(), OwnModel(), VotingClassifier([("own", Holds())]), OneVsRestClassifier(OwnModel())], ids=repr
+)
+@pytest.mark.parametrize("is_by_ledger", [False, True])
+def test_a_model_of_the_user_is_behind_what_it_was_fitted_behind(last, is_by_ledger, tmp_path):
+    """Of it nothing was noted: 5.28 for a model behind a scaler of 5 was 1.04, once there was one of .1."""
+    pipeline = make_pipeline(DPScaler(epsilon=5.0, delta=1e-6), clone(last))
+    for _ in range(2):
+        pipeline.fit(X60, Y60)
+        assert privacy_report(pipeline).total.epsilon > 4.0
+    cheaper(pipeline[:-1])
+    if is_by_ledger:
+        with PrivacyLedger() as ledger:
+            ledger.limit(0.5, 1e-5)
+            refused(pipeline.fit, X60, Y60)
+    else:
+        refused(pipeline.fit, X60, Y60[:30])
+    for one in (pipeline, pickle.loads(pickle.dumps(pipeline))):
+        assert privacy_report(one).total is None
+    assert privacy_report(pipeline.fit(X60, Y60)).total.epsilon < 2.0
+
+
+@pytest.mark.filterwarnings("ignore:No guarantee covers:skdprp.PrivacyWarning")
+@pytest.mark.parametrize(
+    "learner", [DPPCA(3, delta=1e-6), DPRidge(delta=1e-6, target_bounds=(-1, 1), mechanism="moments"), DPBinner(4)]
+)
+def test_what_is_learnt_from_a_release_again_is_behind_what_the_release_was_behind(learner, tmp_path):
+    """Learning from its own moments, which costs nothing, took away what they were behind."""
+    pipeline = make_pipeline(DPScaler(epsilon=5.0, delta=1e-6), learner.set_params(delta=1e-6)).fit(X60, X60[:, 0])
+    assert privacy_report(pipeline).total.epsilon > 4.0
+    last = pipeline[-1]
+    if type(last) is DPBinner:
+        last.set_params(n_bins=3).fit_histograms(last.histograms_)
+    else:
+        last.fit_moments(last.moments_)
+    assert privacy_report(pipeline).total.epsilon > 4.0
+    cheaper(pipeline[0]).fit(X60)
+    save_model(tmp_path / "model.npz", pipeline)
+    for one in (pipeline, load_model(tmp_path / "model.npz").estimator):
+        assert privacy_report(one).total is None
+
+
+def test_frozen_models_behind_a_sketch_are_behind_what_is_frozen_before_them():
+    scaler = DPScaler(epsilon=5.0, delta=1e-6)
+    model = make_pipeline(scaler, private_model()).fit(X60, Y60)[-1]
+    frozen = make_pipeline(DPOPORP(4, epsilon=0.1, delta=1e-6), FrozenEstimator(scaler), FrozenEstimator(model))
+    assert privacy_report(frozen.fit(X60, Y60)).total.epsilon > 4.0
+    cheaper(scaler).fit(X60)
+    assert privacy_report(frozen).total is None
+
+
+def test_a_winner_behind_the_winner_of_another_search_is_told_from_one_behind_a_third():
+    """Names of all steps of all searches were left out."""
+    known = {"n_trials": 1, "delta": 1e-6, "classes": [0, 1], "max_loss": 1.0}
+    bins = make_pipeline(DPScaler(delta=1e-6), private_model())
+    first = DPSearchCV(bins, {}, epsilon=5.0, **known).fit(X60, Y60)
+    search = DPSearchCV(private_model(), {}, **known)
+    pipeline = make_pipeline(FrozenEstimator(first.best_estimator_[0]), search).fit(X60, Y60)
+    unrolled = make_pipeline(pipeline[0], search.best_estimator_)
+    assert privacy_report(pipeline).total.epsilon > 4.0 and privacy_report(unrolled).total.epsilon > 4.0
+    third = cheaper(first).fit(X60, Y60)
+    pipeline.steps[0] = unrolled.steps[0] = (pipeline.steps[0][0], FrozenEstimator(third.best_estimator_[0]))
+    assert privacy_report(pipeline).total is privacy_report(unrolled).total is None
+
+
+class Delegates(TransformerMixin, BaseEstimator):
+    """Shows what it holds, as FrozenEstimator does, but fits it."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def fit(self, X, y=None):
+        self.inner.fit(X)
+        return self
+
+    def transform(self, X):
+        return self.inner.transform(X)
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+def test_what_shows_the_guarantee_of_another_is_told_by_it():
+    pipeline = make_pipeline(Delegates(DPScaler(epsilon=5.0, delta=1e-6)), private_model()).fit(X60, Y60)
+    assert privacy_report(pipeline).private.epsilon > 4.0
+    cheaper(pipeline[0].inner)
+    refused(pipeline.fit, X60, Y60 + 5)
+    assert privacy_report(pipeline).private is None
+
+
+def test_a_sketch_and_the_model_behind_it_from_their_two_files_have_a_total(tmp_path):
+    sketched, model = make_pipeline(clone(SKETCH_OF_5), private_model()).fit(X60, Y60)
+    save_release(tmp_path / "sketches.npz", sketched.transform(X60), sketched)
+    save_model(tmp_path / "model.npz", model)
+    found = load_release(tmp_path / "sketches.npz").estimator, load_model(tmp_path / "model.npz").estimator
+    assert privacy_report(make_pipeline(*found)).total.epsilon == 5.0
+
+
+def _name_of_bins():
+    stated = PrivacyGuarantee(1.0, 0.0, adjacency=Adjacency("replace_one"), loss=loss_of_laplace_noise(1.0, 1.0))
+    bins = OwnModel().fit(X60, Y60)
+    bins.guarantee_ = stated
+    return names_of_fits([bins])
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_fits_of_the_user_have_one_name_in_all_processes():
+    """That of a profile was where it is in memory."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(_name_of_bins) == _name_of_bins()
+
+
+def test_a_fit_in_a_debugger_leaves_the_fit_around_it_its_variables():
+    def trace(frame, event, _):
+        if frame.f_globals.get("__name__") != "sklearn.pipeline" or frame.f_code.co_name != "fit":
+            return None
+        if event == "line":
+            DPScaler(delta=1e-6, bounds=(-1, 1)).fit(X60)
+        return trace
+
+    pipeline = make_pipeline(Normalizer(), private_model())
+    sys.settrace(trace)
+    try:
+        pipeline.fit(X60, Y60)
+    finally:
+        sys.settrace(None)
+    assert hasattr(pipeline[-1], "coef_")
 
 
 def test_columns_from_both_ends_beside_what_is_frozen_have_a_total_after_each_fit():

@@ -98,7 +98,7 @@ def test_a_saved_model_differs_by_its_release_alone(folder, capsys, numbers):
         model = load_model(f"{name}.npz").estimator
         files[name] = model[1].coef_.copy()
         model[1].coef_, model[1].intercept_ = np.zeros_like(model[1].coef_), np.zeros(1)
-        model[1].class_prior_ = model[1].prior_threshold_ = None
+        model[1].class_prior_ = model[1].prior_threshold_ = model[1]._fit_name = None
         files[f"state of {name}"] = pickle.dumps([vars(step) for step in model])
     assert files["state of gaps"] == files["state of whole"]
     assert not np.array_equal(files["gaps"], files["whole"])

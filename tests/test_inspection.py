@@ -434,6 +434,29 @@ def test_profile_plot_shows_target_and_audit():
     assert labels == ["Gaussian, l1 change of 1.0", "audited: epsilon at least 0.6"]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("stated", [{"audited_epsilon": 0.0}, {"epsilon": 0.0, "delta": 0.1, "loss": None}])
+def test_an_epsilon_of_0_that_is_shown_or_stated_stretches_no_figure(stated):
+    """It has no place on the axis: an audit that showed nothing made a picture of 250,000 pixels."""
+    display = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2), **stated), epsilons=[0.5, 1.0]).plot()
+    display.figure_.canvas.draw()
+    assert display.figure_.get_tightbbox().width < 10.0  # inches
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert ("audited: nothing shown" in labels) == ("audited_epsilon" in stated)
+
+
+def test_ticks_round_no_epsilon_down():
+    """1.2345649 was 1.23456 on the axis, and 1.23457 in the legend."""
+    epsilons = [0.5, 1.2345649, 3.0]
+    curves = (
+        PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2)), epsilons=epsilons).plot(),
+        PrivacyUtilityDisplay(epsilons=epsilons, scores=np.ones((3, 1, 2)), hides="a row").plot(public_data=True),
+    )
+    for display in curves:
+        display.figure_.canvas.draw()
+        assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == ["0.5", "1.23457", "3"]
+
+
 def test_profile_plot_of_pure_and_of_tiny_delta():
     """A delta of 0 stands at the lower end of the axis, which reaches down to the least target."""
     ax = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2, noise="laplace"))).plot().ax_

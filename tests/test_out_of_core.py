@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 from sklearn.utils import gen_batches
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP, transform_chunks
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PrivacyLedger, iDPSignRP, transform_chunks
 from skdprp.sketch._base import BaseSketch
 from skdprp.testing import reproducible_noise
 
@@ -126,6 +126,16 @@ def test_progress_goes_to_standard_error(rows, capsys):
     assert shown.out == ""
     assert re.search(r"100 rows sketched in \d+ s of 150, \d+ s to go", shown.err)
     assert shown.err.count("\n") == 2
+
+
+def test_what_has_no_place_for_sketches_is_refused_before_any_is_made():
+    """The first chunk was released, and lost."""
+    sketch, read_only = DPOPORP(4, random_state=0).fit(np.zeros((1, 6))), np.empty((20, 4))
+    read_only.setflags(write=False)
+    for out in (np.empty((20, 5)), np.empty(20), read_only, [[0.0] * 4] * 20):
+        with PrivacyLedger() as ledger, pytest.raises((TypeError, ValueError), match="out has"):
+            transform_chunks(sketch, [np.zeros((10, 6))] * 2, out=out)
+        assert not ledger.entries
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

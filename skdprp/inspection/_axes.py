@@ -4,6 +4,8 @@ import textwrap
 
 import numpy as np
 
+from .._digits import printed_up
+
 # Five colours that differ for every kind of colour vision, on white and on black, and as many markers and more, so
 # that colour is never the only sign; from P. Tol's "vibrant" scheme.
 _COLOURS = ("#0077BB", "#EE7733", "#009988", "#CC3311", "#EE3377")
@@ -88,7 +90,8 @@ def finish(ax, *, xlabel, ylabel, is_public=True):
     apart = 1 < len(points) <= _MOST_TICKS and np.diff(np.log(points)).min() > 0.06 * np.log(high / low)
     ax.xaxis.set_major_locator(_locator(points if apart else None, subs=(1, 2, 5) if high < 300 * low else (1,)))
     ax.xaxis.set_minor_locator(_locator([] if apart else None, subs=(2, 5)))
-    ax.xaxis.set_major_formatter("{x:g}")
+    # Those at points are guarantees, of which nothing is rounded down.
+    ax.xaxis.set_major_formatter((lambda x, _: f"{float(printed_up(x, 6)):g}") if apart else "{x:g}")
     ax.xaxis.set_minor_formatter("")
     # The legend is above the axis, off the curves, in as many columns as its width has room for.
     handles = sorted(ax.get_legend_handles_labels()[0], key=lambda handle: _LEVEL in (handle.get_gid() or ""))

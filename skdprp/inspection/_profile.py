@@ -182,13 +182,16 @@ class PrivacyProfileDisplay:
         style = next_style(ax, self.hides) | steps | line_options
         # A delta of 0 has no place on a logarithmic scale: the curve leaves it at the bottom.
         (self.line_,) = ax.plot(self.epsilons, np.maximum(self.deltas, np.finfo(float).tiny), **style)
-        at_target = {"color": self.line_.get_color(), "linestyle": "none", "clip_on": False, "zorder": 3}
+        at_target = {"color": self.line_.get_color(), "linestyle": "none", "zorder": 3}
         hollow = {"marker": style["marker"], "markersize": 10, "markerfacecolor": "none"}
         epsilon, delta = self.target
-        ax.plot(epsilon, max(delta, floor), gid=_TARGET, **hollow, **at_target)
+        # An epsilon of 0 has no place on the axis, and would stretch the figure.
+        ax.plot(epsilon, max(delta, floor), gid=_TARGET, clip_on=epsilon == 0, **hollow, **at_target)
         if self.audited_epsilon is not None:
-            audited = f"audited: epsilon at least {printed_down(self.audited_epsilon)}"
-            ax.plot(self.audited_epsilon, max(delta, floor), marker=">", markersize=9, label=audited, **at_target)
+            shown = self.audited_epsilon > 0
+            audited = f"epsilon at least {printed_down(self.audited_epsilon)}" if shown else "nothing shown"
+            known = {"marker": ">", "markersize": 9, "clip_on": not shown, "label": f"audited: {audited}"}
+            ax.plot(self.audited_epsilon, max(delta, floor), **known, **at_target)
         ax.set(yscale="log", ylim=(floor, 1))
         finish(ax, xlabel=epsilon_of(ax, "epsilon"), ylabel="delta (large markers: the guarantee as stated)")
         self.ax_, self.figure_ = ax, ax.figure

@@ -17,7 +17,7 @@ from uuid import uuid4
 from sklearn.preprocessing import FunctionTransformer
 
 from .._errors import warn_at_caller
-from .._fits_around import note_release
+from .._fits_around import note_fits_before, note_release
 from .._noise import is_seeded, last_seeded_draw
 from .._open_ledgers import ledger_of, mark_open, n_forks, open_journals, process_itself
 from .._recording import Block, EntryBlock, current_entry, in_plan, innermost
@@ -302,6 +302,7 @@ class Release(EntryBlock):
             missing, self.absorbs = self.written - within, True
             self.seeded = outer.seeded and (self.seeded or not missing)
         self._write(missing, books)
+        note_fits_before()  # where a ledger refuses a release, the step is what it was
         self._enter(frame)
 
     def _write(self, missing, books):

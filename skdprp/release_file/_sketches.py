@@ -1,5 +1,6 @@
 """Sketches in files, with all that queries need to compare with them."""
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -182,6 +183,7 @@ def _describe(estimator):
     was_seeded = estimator._fit_name in RELEASED_SEEDED or getattr(estimator, "_came_with_seeded_sketches", False)
     return {
         "sketch": type(estimator).__name__,
+        "fit": estimator._fit_name,
         "parameters": parameters,
         "feature_names": None if names is None else list(names),
         "projection": _describe_projection(estimator.projection_),
@@ -262,6 +264,9 @@ def _rebuild(header, sketches, probe, *, largest):
     _check_guarantee(guarantee, header["fitted"], estimator)
     known = {name: getattr(guarantee, name) for name in ("audited_epsilon", "violation")}
     state(estimator, replace(estimator.guarantee_, **known))
+    estimator._fit_name = header.get("fit", estimator._fit_name)  # which a model that was fitted behind it knows
+    if type(estimator._fit_name) is not str or not re.fullmatch("[0-9a-f]{32}", estimator._fit_name):
+        raise ValueError("its fit has another name than fits have.")
     guarantee = replace(estimator.guarantee_, seeded=guarantee.seeded)
     estimator._came_with_seeded_sketches = guarantee.seeded
     _check_sketches(sketches, estimator)
@@ -303,6 +308,8 @@ def _are_alike(one, other):
 
 def _check_sketches(sketches, estimator):
     """The sketches have the shape, the dtype and the values that the estimator releases."""
+    if not len(sketches):
+        raise ValueError("there are no sketches.")
     dtypes = {np.dtype(estimator._output_dtype(np.dtype(dtype))) for dtype in FLOATS}
     if sketches.dtype not in dtypes:
         raise ValueError(f"the dtype of the sketches is {sketches.dtype}, not {' or '.join(map(str, dtypes))}.")

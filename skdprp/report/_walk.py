@@ -245,6 +245,9 @@ def walk(estimator, name, flow, *, passes_on=False):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
     part = replace(part, flow=replace(part.flow, is_shared=flow.is_shared))
+    if was_behind_others(estimator, flow.before):
+        uncovered = f"{name or type(estimator).__name__.lower()} {_OTHER_MAPS}"
+        part = replace(part, not_covered=(*part.not_covered, uncovered), is_known=False)
     if has_own_methods(estimator) and not flow.released:
         uncovered = f"{name or type(estimator).__name__.lower()} {_OWN_METHODS}"
         part = replace(part, not_covered=(*part.not_covered, uncovered), is_known=False)
@@ -279,7 +282,7 @@ def _of_estimator(estimator, name, flow, *, passes_on):
 def _of_frozen(estimator, name, flow):
     if flow.released:
         # After a sketch, too, it may have been fitted on the rows themselves.
-        part = walk(estimator.estimator, name, Flow())
+        part = walk(estimator.estimator, name, Flow(before=flow.before))
         saw_labels = name if part.charges or part.not_covered else ""
         return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or saw_labels))
     part = walk(estimator.estimator, name, flow)
@@ -555,8 +558,6 @@ def _of_private_step(estimator, name, flow):
     kind, guarantee, transforms = type(estimator).__name__, guarantee_shown(estimator), hasattr(estimator, "transform")
     if not is_as_stated(estimator):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
-    if was_behind_others(estimator, flow.before):
-        return replace(_uncovered(name, kind, _OTHER_MAPS), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
         assumed = () if is_of_library(estimator) else (_KEEP_NOTHING,)
