@@ -327,7 +327,7 @@ def test_chunks_of_dask_are_disjoint_and_each_computation_counts(scheduler):
     with contextlib.ExitStack() as stack:
         if scheduler == "processes":  # begun once, where dask would begin others for each computation
             spawn = multiprocessing.get_context("spawn")
-            options["pool"] = stack.enter_context(futures.ProcessPoolExecutor(2, mp_context=spawn))
+            options["pool"] = stack.enter_context(futures.ProcessPoolExecutor(1, mp_context=spawn))
         if scheduler == "cluster":  # whose workers are older than the ledger
             distributed = pytest.importorskip("distributed")
             options = {}
