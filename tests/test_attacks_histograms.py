@@ -417,7 +417,7 @@ def test_neither_rows_nor_noise_decide_how_wide_bins_are_or_whether_they_are_fou
     rng = np.random.default_rng(0)
     shapes = [np.zeros, lambda n: np.full(n, np.nan), lambda n: rng.normal(size=n), lambda n: rng.choice([0, 1e12], n)]
     limits = [(1, None, 4096), (3, {"a": (0, 1)}, 2), (40, {"a": (-1e9, 1e9)}, 65_536)]
-    for n_rows, numbers, epsilon in product((1, 40, 2000), shapes, (0.05, 60.0)):
+    for n_rows, numbers, epsilon in product((1, 300), shapes, (0.05, 60.0)):
         table = pd.DataFrame({"a": numbers(n_rows), "c": objects(["p", *rng.choice(["q", None], n_rows - 1)])})
         for n_bins, bounds, n_cells in limits:
             known = {"bounds": bounds, "n_cells": n_cells, "epsilon": epsilon, "delta": 1e-3}

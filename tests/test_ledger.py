@@ -186,13 +186,13 @@ def test_no_append_of_eight_processes_is_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # as no machine fails here
     path = tmp_path / "spent.jsonl"
     fork = multiprocessing.get_context("fork")
-    processes = [fork.Process(target=append, args=(path, 200)) for _ in range(8)]
+    processes = [fork.Process(target=append, args=(path, 100)) for _ in range(8)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
     entries = PrivacyLedger(path).entries
-    assert len(entries) == len({entry.id for entry in entries}) == 1600
+    assert len(entries) == len({entry.id for entry in entries}) == 800
 
 
 def test_killed_in_mid_append(tmp_path):
@@ -204,12 +204,12 @@ def test_killed_in_mid_append(tmp_path):
         before = path.read_bytes().count(b"\n")
         process = fork.Process(target=append, args=(path, 10**6))
         process.start()
-        while path.read_bytes().count(b"\n") < before + 21:  # one of them may end what was left of a line
+        while path.read_bytes().count(b"\n") < before + 11:  # one of them may end what was left of a line
             time.sleep(0.001)
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         n_entries = len(PrivacyLedger(path).entries)
-    assert n_entries >= 400
+    assert n_entries >= 200
     append(path, 1)
     assert len(PrivacyLedger(path).entries) == n_entries + 1
 
@@ -1171,7 +1171,7 @@ def test_a_price_dominates_the_profile(model):
         ideal = gaussian_profile(max(0.0, epsilon - 2 * sampling), scale=1 / ratio)
         return rounded_up(np.exp(sampling) * (coin + (1 - coin) * ideal))
 
-    epsilons = np.linspace(0, 3, 997)
+    epsilons = np.linspace(0, 3, 397)
     profile = np.array([guarantee.profile(epsilon) for epsilon in epsilons])
     assert all(dominating(epsilon, ratio) >= delta for epsilon, delta in zip(epsilons, profile, strict=True))
     if guarantee.delta:

@@ -318,7 +318,7 @@ def known_size(known):
 
 
 @pytest.mark.parametrize("name", CALIBRATIONS)
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.data())
 def test_a_calibration_is_monotone(name, data):
     """More of epsilon or delta takes no more noise, a larger change no less, up to the digits of bisection.

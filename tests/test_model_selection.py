@@ -573,7 +573,7 @@ class Says(RegressorMixin, BaseEstimator):
 CLAIM = PrivacyGuarantee(2.0, 0.1)
 
 
-def audited(n_trials=46, of_each_search=40):
+def audited(n_trials=46, of_each_search=20):
     """Attack a search by the target of the one row that models are scored on, and by which one won.
 
     Of seeded noise, whose outcome is always this one: a lower confidence accuses sooner.
