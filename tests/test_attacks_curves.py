@@ -222,7 +222,7 @@ def test_a_curve_of_a_total_says_that_the_total_is_not_known():
 def test_no_curve_of_a_model_behind_a_frozen_private_step_is_of_the_epsilon_of_the_model_as_that_of_all(is_searched):
     """Frozen bins of epsilon 5 have no parameter: the axis said "epsilon, one row replaced" at 0.1, and not 4.5."""
     pytest.importorskip("matplotlib").use("Agg")
-    frozen = FrozenEstimator(DPBinner(4, epsilon=5.0, delta=1e-6, sparse_output=False).fit(X200_UNIFORM))
+    frozen = FrozenEstimator(DPBinner(4, bounds=(-1, 1), epsilon=5.0, delta=1e-6, sparse_output=False).fit(X200_UNIFORM))
     model = make_pipeline(frozen, model_with(classes=[0, 1], noise="gaussian"))  # whose total has a closed form
     options = {"n_repeats": 1, "reference": None, "chance": False, "cv": KFold(2)}
     try:
@@ -244,10 +244,10 @@ def test_no_curve_of_a_model_behind_a_frozen_private_step_is_of_the_epsilon_of_t
 _NOT_ALL_OF_THE_PRICE = {
     "a scaler that learns": StandardScaler,
     "a function of fitted bins": lambda: FunctionTransformer(
-        DPBinner(4, epsilon=5.0, delta=1e-6, sparse_output=False).fit(X200_UNIFORM).transform
+        DPBinner(4, bounds=(-1, 1), epsilon=5.0, delta=1e-6, sparse_output=False).fit(X200_UNIFORM).transform
     ),
     "frozen bins of a large delta": lambda: FrozenEstimator(
-        DPBinner(4, epsilon=1e-3, delta=0.1, sparse_output=False).fit(X200_UNIFORM)
+        DPBinner(4, bounds=(-1, 1), epsilon=1e-3, delta=0.1, sparse_output=False).fit(X200_UNIFORM)
     ),
 }
 
@@ -274,7 +274,7 @@ def test_a_curve_of_a_model_behind_what_its_epsilon_does_not_cover_states_no_gua
 @pytest.mark.parametrize("kind", ["learns", "applies", "behind"])
 def test_a_curve_of_a_pipeline_without_a_total_does_not_state_the_epsilon_of_one_step_as_that_of_all(kind):
     """A scaler learns means before, a function applies bins of epsilon 5, or a model without noise learns behind."""
-    bins = DPBinner(4, epsilon=5.0, delta=1e-6, sparse_output=False)
+    bins = DPBinner(4, bounds=(-1, 1), epsilon=5.0, delta=1e-6, sparse_output=False)
     model = {
         "learns": lambda: make_pipeline(StandardScaler(), binary_model()),
         "applies": lambda: make_pipeline(FunctionTransformer(bins.fit(X200_UNIFORM).transform), binary_model()),
@@ -349,7 +349,7 @@ def test_a_curve_of_a_search_promises_no_more_than_is_known():
 
 BESIDE_WHAT_IS_FROZEN = {
     "a model": lambda: make_pipeline(
-        FrozenEstimator(DPScaler(epsilon=5.0, delta=1e-6).fit(X24_HALF)), amp(noise="gaussian")
+        FrozenEstimator(DPScaler(bounds=(-1, 1), epsilon=5.0, delta=1e-6).fit(X24_HALF)), amp(noise="gaussian")
     ),
     "a sketch": lambda: make_pipeline(
         FeatureUnion([("a", FrozenEstimator(DPOPORP(4, epsilon=5.0).fit(X24_HALF))), ("b", DPOPORP(4))]),
