@@ -816,10 +816,13 @@ def test_one_row_moves_no_other_row_of_steps_that_a_report_vouches_for():
         b[place] = rng.choice(cells[4:], d)
         seen = []
         assert is_data_independent(step)
-        for fitted_on, X in product((a, b), (a, b)):
+        for fitted_on in (a, b):
             with suppress(ValueError):
-                rows = clone(step).fit(fitted_on).transform(X)
-                seen.append((rows.toarray() if sp.issparse(rows) else rows)[kept])
+                fitted = clone(step).fit(fitted_on)
+                for X in (a, b):
+                    with suppress(ValueError):
+                        rows = fitted.transform(X)
+                        seen.append((rows.toarray() if sp.issparse(rows) else rows)[kept])
         n_worked += bool(seen)
         assert all(np.array_equal(seen[0], one, equal_nan=True) for one in seen)
     assert n_worked > 100

@@ -1296,7 +1296,7 @@ def test_profiles_and_hidden_changes_of_bits_hold_over_all_outcomes(sketch):
         change *= size / (np.linalg.norm(change) if relation == "l2" else np.abs(change).sum())
         return _outcomes(row), _outcomes(row + change)
 
-    for _ in range(150):
+    for _ in range(100):
         one, other = _pair(1.0)
         for epsilon in (0.0, 1.0, 2.5, 3.0):
             found = np.maximum(one - np.exp(epsilon) * other, 0).sum()

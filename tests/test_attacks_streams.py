@@ -303,7 +303,7 @@ def _fitted_to_streams():
     for model in (AMPClassifier(classes=[0, 1]), DPSGDClassifier(classes=[0, 1], n_epochs=1)):
         yield model.fit(rows, labels)
     yield DPRidge(target_bounds=(-1, 1)).fit(rows, targets)
-    for learner in (DPPCA(2), DPHistograms(), DPScaler(), DPMoments()):
+    for learner in (DPPCA(2), DPHistograms(bounds=(-1, 1)), DPScaler(bounds=(-1, 1)), DPMoments()):
         yield learner.fit(rows)
         yield learner.fit_chunks([X200_UNIFORM[:100], X200_UNIFORM[100:]])
 

@@ -584,6 +584,7 @@ def test_result_refutes_guarantees_of_its_kind_only():
         RESULT.exceeds(PrivacyGuarantee(1.0, 0.0, definition="individual DP"))
 
 
+@functools.cache
 def audit_with_a_share_of_the_noise(share):
     """Audit of a sketch at a delta far above that of its guarantee: so many trials find half of the noise each time."""
     sketch = DPOPORP(1, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
