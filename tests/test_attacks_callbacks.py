@@ -188,7 +188,7 @@ def test_a_frozen_pipeline_of_private_steps_may_stand_in_two_places_unless_a_ste
 
 def test_a_step_that_stands_in_two_places_is_reported_by_the_losses_of_both_of_its_fits():
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({f"x{place}": rng.choice(list("abc"), 400) for place in range(20)})
+    table = pd.DataFrame({f"x{place}": rng.choice(list("abc"), 400) for place in range(8)})
     step = DPBinner(2, epsilon=0.1, delta=1e-3, sparse_output=False, max_categories=3)  # names, then numbers
     last = AMPClassifier(delta=1e-6, classes=[0, 1], max_norm=20.0)
     with PrivacyLedger() as ledger:
@@ -237,7 +237,7 @@ def test_no_odd_cell_of_a_held_out_row_moves_the_score_of_a_search_by_more_than_
                     return search.fit(rows, labels).best_score_
 
             usual = mean(table, labels)
-            for place, cell in enumerate(odd):
+            for place, cell in enumerate(odd if scoring == "accuracy" else odd[::2]):
                 rows, others = table.copy(), labels.copy()
                 row = held_out[place % len(held_out)]
                 rows.at[row, "name"], rows.at[row, "number"] = cell, [np.nan, 1e308, -0.0][place % 3]
