@@ -526,15 +526,16 @@ def test_two_spellings_of_a_cell_give_one_model(tmp_path, monkeypatch):
             main(["fit", "rows.csv", "--target", "label", "--classes", "0,1", "--force", *options])
         return Path("skdprp_model.npz").read_bytes()
 
-    for column, spellings in {
+    spellings = {  # of each column one cell: all of them are spelled anew at once
         "number": ("2", "1.0", "1e300", "9223372036854775808", "18446744073709551616"),
         "whole": ("2", "9223372036854775808", "18446744073709551616", "1" + "0" * 200),
         "filled": ("5", "5.0", "", "NA"),
         "kind": ("C", "", "1", "True"),
         "code": ("3", "x", "", "9223372036854775808", "1e-400", "inf", "-1e400"),
         "label": ("1", "1.0", "+1", " 1"),
-    }.items():
-        assert len({model_of(**{column: spelling}) for spelling in spellings}) == 1, column
+    }
+    tables = [{name: some[place % len(some)] for name, some in spellings.items()} for place in range(7)]
+    assert len({model_of(**cells) for cells in tables}) == 1
 
 
 # Missing values
@@ -995,13 +996,12 @@ def test_one_answer_moves_prepared_rows_no_further_than_the_table_of_changes_say
             **dict.fromkeys(listed, ("x", "y", "z")),
             **dict.fromkeys(loose, ("u", "v", "w", None)),
         }
-        table = pd.DataFrame(
-            {name: [some[i] for i in rng.integers(len(some), size=40)] for name, some in cells.items()}
-        )
-        other = table.copy()
-        for row in range(len(table)):
-            name = rng.choice(list(cells))
-            other.loc[row, name] = cells[name][rng.integers(len(cells[name]))]
+        rows = {name: [some[i] for i in rng.integers(len(some), size=40)] for name, some in cells.items()}
+        others, names = {name: list(column) for name, column in rows.items()}, list(cells)
+        for row in range(40):
+            name = names[rng.integers(len(names))]
+            others[name][row] = cells[name][rng.integers(len(cells[name]))]
+        table, other = pd.DataFrame(rows), pd.DataFrame(others)
         columns = make_table_preprocessor(
             bounds, edges=edges, categories=listed | loose, n_bins=int(rng.integers(1, 9))
         )

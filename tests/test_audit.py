@@ -894,7 +894,8 @@ def test_descent_is_not_accused(model):
     """
     X, y = load_iris(return_X_y=True)
     X, y = X[:100:5] / 10, y[:100:5]
-    guarantee, pairs = clone(model).fit(X, y).guarantee_, []
+    # Of as many rows as the larger neighbour has: an audit plans both for it, and another rate is another calibration.
+    guarantee, pairs = clone(model).fit(*worst_neighbours(model, X, y)[0]).guarantee_, []
     attack = "linear" if model.hidden_layer_sizes else "membership"
     n_trials = 120 if model.batch_size == 10 and model.adjacency == "replace_one" else 80  # samples hide more
     dense = {"delta": guarantee.profile(0.5), "n_trials": n_trials, "distinguishers": [attack]}
@@ -907,6 +908,8 @@ def test_descent_is_not_accused(model):
         pairs.append(pair)
     for (X, y), (sparse, same) in zip(*pairs, strict=True):
         assert np.array_equal(X, sparse.toarray()) and np.array_equal(y, same)
+        if len(y) < len(pairs[0][0][1]):  # whose fits by themselves would be planned for fewer rows
+            continue
         with reproducible_noise(0):
             fit = clone(model).fit(X, y)
         with reproducible_noise(0):

@@ -1089,7 +1089,7 @@ def test_a_limit_for_rows_does_not_say_that_sums_over_persons_are_its_own():
 
 def test_a_pipeline_is_refused_as_a_whole_before_its_first_step_is_paid():
     """Its bins were, at each attempt: what is checked are the entries that a fit makes, and nothing is spent."""
-    steps = DPBinner(4, epsilon=0.2), AMPClassifier(epsilon=0.9, classes=[0, 1])
+    steps = DPBinner(4, bounds=(-3, 3), epsilon=0.2), AMPClassifier(epsilon=0.9, classes=[0, 1])
     model = make_pipeline(*steps)
     plan = privacy_report(model, X, Y)
     with PrivacyLedger() as ledger:
@@ -1114,7 +1114,7 @@ def test_a_pipeline_is_refused_as_a_whole_before_its_first_step_is_paid():
 
 
 def test_a_step_that_is_refused_says_that_those_before_it_are_paid_and_how_to_enter_all_at_once():
-    model = make_pipeline(DPBinner(4, epsilon=0.2), AMPClassifier(epsilon=0.9, classes=[0, 1]))
+    model = make_pipeline(DPBinner(4, bounds=(-3, 3), epsilon=0.2), AMPClassifier(epsilon=0.9, classes=[0, 1]))
     paid, cure = "may already be paid", "`with skdprp.ledger.entry(privacy_report(model, X, y)): model.fit(X, y)`."
     with PrivacyLedger() as ledger:
         ledger.limit(1.0, 1e-2)
@@ -1243,7 +1243,7 @@ def test_a_report_agrees_with_the_ledger_or_has_no_total(fit):
 
 def test_a_report_says_what_to_do_with_a_ledger_that_has_other_releases_as_well():
     cure = "the ledger has other releases as well: leave `ledger=` out for this model, or read ledger.total() for all"
-    binned = make_pipeline(DPBinner(3), AMPClassifier(delta=1e-6, classes=[0, 1]))
+    binned = make_pipeline(DPBinner(3, bounds=(-3, 3)), AMPClassifier(delta=1e-6, classes=[0, 1]))
     fits = [lambda: clone(MODEL_OF_REPORT).fit(X, Y), lambda: clone(binned).fit(X, Y)]
     with PrivacyLedger() as ledger:
         fitted = [fit() for fit in fits]
