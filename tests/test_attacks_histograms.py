@@ -278,7 +278,7 @@ def test_a_missing_value_does_not_change_the_type_of_rows_that_come_out():
             else:
                 column = pl.Series([None, *cells[1:]] if missing else cells, dtype=dtype)
             tables.append((pd if kind == "pandas" else pl).DataFrame({"a": column, "b": short[kind]}))
-        for step in (DPScaler(delta=1e-6), PublicScaler((0, 2), fill=0), PublicBinner((0, 2))):
+        for step in (DPScaler(bounds=(0, 2), delta=1e-6), PublicScaler((0, 2), fill=0), PublicBinner((0, 2))):
             assert len({step.fit(table).transform(table).dtype for table in tables}) == 1, (kind, dtype, step)
 
 

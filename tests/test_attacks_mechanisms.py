@@ -452,7 +452,7 @@ def test_totals_of_sign_sketches_are_not_below_the_exact_ones():
     """All combinations of losses of up to three sketches of few bits, against the privacy loss distributions."""
     pytest.importorskip("dp_accounting")
     rng = np.random.default_rng(3)
-    for _ in range(6):
+    for _ in range(4):
         fitted = [
             kind(int(rng.integers(2, 9)), epsilon=10 ** rng.uniform(-2, 1.3)).fit(np.ones((1, 9)))
             for kind in rng.choice([DPSignRP, DPSignOPORP], rng.integers(2, 4))

@@ -1106,7 +1106,7 @@ def _odd_tables():
 
 
 def test_no_error_of_an_odd_table_quotes_a_cell_or_how_many_rows_there_are():
-    estimators = (DPOPORP(2), DPSignOPORP(2), DPHistograms(delta=1e-6), DPScaler(delta=1e-6), PublicScaler((0, 1)))
+    estimators = (DPOPORP(2), DPSignOPORP(2), DPHistograms(delta=1e-6), DPScaler(bounds=(0, 1)), PublicScaler((0, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for X in _odd_tables():

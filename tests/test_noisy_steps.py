@@ -172,8 +172,7 @@ def test_opposite_gradients_are_the_worst_replacement(scale, rate):
 
 
 @BOTH
-@pytest.mark.parametrize("rate", [1e-8, 1e-5])
-@pytest.mark.parametrize("scale", [0.3, 2.0])
+@pytest.mark.parametrize(("scale", "rate"), [(0.3, 1e-8), (0.3, 1e-5), (2.0, 1e-8)])
 def test_few_steps_of_few_rows_fit_the_memory(scale, rate, adjacency):
     """Losses of a step reach far beyond their likely size: the grid stays small, and costs a percent of noise."""
     least, most = (EXACT[adjacency](1e-3, factor * scale, rate) for factor in (1.0, 0.99))
@@ -202,8 +201,8 @@ def test_golden_value_of_many_sampled_steps(adjacency, below, above):
         *((0.03, 1e-9, {"n_steps": 50, "adjacency": adjacency}) for adjacency in EXACT),
         *((2.0, 1e-6, {"rate": 0.05, "n_steps": 100, "adjacency": adjacency}) for adjacency in EXACT),
         # Numbers alone, of which the adjacency decides nothing: each takes ten compositions.
-        (0.3, 1e-8, {"rate": 0.5, "n_steps": 10, "adjacency": "replace_one"}),
-        (1e4, 1e-6, {"rate": 0.1, "n_steps": 20, "adjacency": "add_remove"}),
+        (0.3, 1e-8, {"rate": 0.5, "n_steps": 10, "adjacency": "add_remove"}),
+        (1e4, 1e-6, {"rate": 0.1, "n_steps": 20, "adjacency": "replace_one"}),
     ],
 )
 def test_descent_scale_is_tight(epsilon, delta, known):
