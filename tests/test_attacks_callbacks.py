@@ -202,13 +202,13 @@ def test_a_step_that_stands_in_two_places_is_reported_by_the_losses_of_both_of_i
 @pytest.mark.parametrize("kind", [KeepsMeans, Everywhere])
 def test_callbacks_around_a_search_see_nothing_of_its_trials(kind):
     """Of a pipeline and of a grid search around it; those of what is searched are called in no trial."""
-    seen, within = [], kind()
+    seen, within, rows, y = [], kind(), X200_UNIFORM[:60], Y200_UNIFORM[:60]
     model = make_pipeline(PublicScaler((-1, 1)), DPSGDClassifier(classes=[0, 1], n_epochs=2)).set_callbacks(within)
     for _ in range(4):
         around = kind()
         search = DPSearchCV(clone(model), {}, n_trials=6, epsilon=3.0, delta=1e-5)
-        make_pipeline(PublicScaler((-1, 1)), search).set_callbacks(around).fit(X200_UNIFORM, Y200_UNIFORM)
-        GridSearchCV(search, {}, cv=KFold(2)).set_callbacks(around).fit(X200_UNIFORM, Y200_UNIFORM)
+        make_pipeline(PublicScaler((-1, 1)), search).set_callbacks(around).fit(rows, y)
+        GridSearchCV(search, {}, cv=KFold(2)).set_callbacks(around).fit(rows, y)
         seen.append(around.begun)
     assert all(one == seen[0] for one in seen)
     assert not within.begun

@@ -661,7 +661,7 @@ def test_no_history_of_parts_threads_and_refusals_costs_a_row_more_than_the_ledg
         except LedgerError:
             pass
 
-    for _ in range(40):
+    for _ in range(25):
         with PrivacyLedger() as ledger:
             if is_limited := rng.random() < 0.6:
                 ledger.limit(1.0, delta=0.0)

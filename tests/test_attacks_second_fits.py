@@ -402,7 +402,9 @@ def test_a_fit_in_a_pipeline_keeps_no_rows_in_memory():
     def fit():
         rows = np.array(X60)
         kept.append(weakref.ref(rows))
-        make_pipeline(FunctionTransformer(np.copy), DPScaler(bounds=(-1, 1), delta=1e-6), private_model()).fit(rows, Y60)
+        make_pipeline(FunctionTransformer(np.copy), DPScaler(bounds=(-1, 1), delta=1e-6), private_model()).fit(
+            rows, Y60
+        )
         del rows
         gc.collect()
         return kept[0]()

@@ -203,7 +203,13 @@ def test_predictions_read_the_columns_that_they_use():
 
     table = dd.from_map(read, range(2), meta=FRAME[:0])
     X, y = table[["a", "c"]], table["b"]
-    for steps in ([], [PublicScaler((-1, 1))], [DPPCA(1)], [DPScaler(bounds=(-1, 1)), PublicScaler((-1, 1))], [DPBinner()]):
+    for steps in (
+        [],
+        [PublicScaler((-1, 1))],
+        [DPPCA(1)],
+        [DPScaler(bounds=(-1, 1)), PublicScaler((-1, 1))],
+        [DPBinner()],
+    ):
         pipeline = make_pipeline(*steps, DPRidge(target_bounds=(-1, 1))).fit(X, y)
         assert read_columns == [None] * 2 * sum(hasattr(step, "epsilon") for step in pipeline)  # once in each fit
         for compute in (pipeline.predict, getattr(pipeline[0], "transform", pipeline.predict)):
