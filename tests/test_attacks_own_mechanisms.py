@@ -178,7 +178,7 @@ BROKEN = {  # checks that fail one that derives from means, or from products
 def test_what_the_broken_ones_here_derive_from_keeps_the_contract(estimator):
     """Each of them differs from one of these in one thing only, and no audit has to catch any of them.
 
-    Means pass all checks in test_contract.py: here, and products, those that what derives from them fails.
+    Other means pass all checks in test_contract.py: these, and products, pass those that what derives from them fails.
     """
     if isinstance(estimator, NoisyRows):
         check_private_estimator(estimator, audit_options={"n_trials": 8})

@@ -311,7 +311,7 @@ def test_regressor_is_not_accused(mechanism, seeded):
     X = np.linspace(-1, 1, 20).reshape(10, 2)
     a, b = worst_neighbours(model, X, X[:, 0])
     assert np.abs(a[0] - b[0]).sum() == 2.0
-    result = audit_epsilon(model, a, b, n_trials=100, confidence=SEEDED)
+    result = audit_epsilon(model, a, b, n_trials=40, confidence=SEEDED)
     assert result.delta == 1e-5
     assert not result.exceeds(clone(model).fit(*a).guarantee_)
 
@@ -320,7 +320,7 @@ def test_a_regressor_without_noise_is_found(silenced_noise):
     model = MIDPRegressor(epsilon=0.2, mechanism="additive")
     X = np.linspace(-1, 1, 20).reshape(10, 2)
     a, b = worst_neighbours(model, X, X[:, 0])
-    assert audit_epsilon(model, a, b, n_trials=100).exceeds(clone(model).fit(*a).guarantee_)
+    assert audit_epsilon(model, a, b, n_trials=40).exceeds(clone(model).fit(*a).guarantee_)
 
 
 # The interface
@@ -731,16 +731,16 @@ def share_of_sensitivity(model, n_rows, n_classes):
 
 OUTRIGHT = {"epsilon": 4.0, "delta": 0.1, "fit_intercept": False, "max_norm": 2.0}
 OPPOSED = {
-    AMPClassifier(**OUTRIGHT, loss="log_loss"): (0.65, 0.88, 0.96),
-    AMPClassifier(**OUTRIGHT | {"fit_intercept": True}, loss="log_loss"): (0.65, 0.88, 0.95),
-    AMPClassifier(**OUTRIGHT, C=0.01, loss="huber_hinge"): (0.99, 0.99, 0.99),
-    AMPClassifier(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.93, 0.99),
-    AMPClassifier(**OUTRIGHT, loss="capped_log_loss"): (0.8, 0.93, 0.98),
-    AMPClassifier(**OUTRIGHT, C=0.01, loss="capped_log_loss"): (0.98, 0.98, 0.98),
-    AMPClassifier(**OUTRIGHT, loss="capped_log_loss", adjacency="add_remove"): (0.99, 0.99, 0.99),
-    ProductNoiseOutputPerturbation(**OUTRIGHT, loss="capped_log_loss"): (0.85, 0.85, 0.85),
-    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.25, loss="log_loss"): (0.6, 0.87, 0.95),
-    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.93, 0.99),
+    AMPClassifier(**OUTRIGHT, loss="log_loss"): (0.65, 0.96),
+    AMPClassifier(**OUTRIGHT | {"fit_intercept": True}, loss="log_loss"): (0.65, 0.95),
+    AMPClassifier(**OUTRIGHT, C=0.01, loss="huber_hinge"): (0.99, 0.99),
+    AMPClassifier(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.99),
+    AMPClassifier(**OUTRIGHT, loss="capped_log_loss"): (0.8, 0.98),
+    AMPClassifier(**OUTRIGHT, C=0.01, loss="capped_log_loss"): (0.98, 0.98),
+    AMPClassifier(**OUTRIGHT, loss="capped_log_loss", adjacency="add_remove"): (0.99, 0.99),
+    ProductNoiseOutputPerturbation(**OUTRIGHT, loss="capped_log_loss"): (0.85, 0.85),
+    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.25, loss="log_loss"): (0.6, 0.95),
+    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.99),
 }
 
 
@@ -751,7 +751,7 @@ def test_neighbours_of_classifiers_approach_the_sensitivity(model, n_classes, se
 
     So it is under the logistic loss: capped, all slopes are extreme where scores are near 0, too.
     """
-    for n_rows, share in zip((40, 400, 4000), OPPOSED[model], strict=True):
+    for n_rows, share in zip((40, 4000), OPPOSED[model], strict=True):
         assert share < share_of_sensitivity(model, n_rows, n_classes) <= 1 + 1e-9
 
 
