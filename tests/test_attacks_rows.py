@@ -965,7 +965,7 @@ def test_one_row_of_a_table_decides_no_number_and_no_type_of_others(seed):
     of_numbers = ["int64", "float32", "float64", "Int64", "Float64", "boolean"]
     known = {"bounds": {"m": (-10, 100), "n": (-1, 1)}, "edges": {"o": [0, 1, 5, 1e300]}}
     known["categories"] = {"c": [1, 3, 7], "s": ["a", "nan"], "t": ["", "é"]}
-    for _ in range(6):
+    for _ in range(4):
         kinds = {name: rng.choice(of_numbers) for name in "mno"}
         kinds["c"] = rng.choice(["Int64", "float64", "boolean"])
         kinds |= {name: rng.choice(["str", "object", "category"]) for name in "st"}
@@ -977,7 +977,7 @@ def test_one_row_of_a_table_decides_no_number_and_no_type_of_others(seed):
             assert one.dtype == other.dtype
             assert np.array_equal(one[1:], other[1:])
             n_compared += 1
-    assert n_compared == 12
+    assert n_compared == 8
 
 
 # Tables and frames of any columns
