@@ -47,7 +47,7 @@ from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
 from skdprp.mechanisms import add_gaussian, add_laplace, add_spherical, gaussian_profile
 from skdprp.random_projection import make_projection
-from skdprp.testing import _private_checks, check_private_estimator
+from skdprp.testing import _leaks, _private_checks, check_private_estimator
 from skdprp.testing._audits import _pairs_of_stranger
 from skdprp.testing._case import Case
 from skdprp.testing._contents import fingerprints
@@ -59,6 +59,13 @@ FAR = np.vstack([np.full((1, 6), 1e6), X24_HALF[1:]])  # a neighbour of X24_HALF
 def total_of(fitted):
     """Epsilon and delta that a report prints of a fit."""
     return privacy_report(fitted).total.epsilon, privacy_report(fitted).total.delta
+
+
+@pytest.fixture
+def wrong_in_every_call(monkeypatch):
+    """Ask eight pairs of calls, in place of 64, whether they differ, and four fits of each neighbour what they keep."""
+    monkeypatch.setattr(_leaks, "INTEGERS", 8)
+    monkeypatch.setattr(_leaks, "_fits_that_prove", lambda guarantee: 4)
 
 
 def assert_caught(estimator, name):
@@ -287,6 +294,7 @@ class KeepsWhoseRowsAreWhose(Means):
         return super().fit(X)
 
 
+@pytest.mark.usefixtures("wrong_in_every_call")
 @pytest.mark.parametrize(
     "kind, known, one, other",
     [
@@ -330,6 +338,7 @@ class KeepsItsScore(Products):
         return self.score_
 
 
+@pytest.mark.usefixtures("wrong_in_every_call")
 @pytest.mark.parametrize(
     "kind, call, name",
     [
