@@ -73,7 +73,7 @@ Y3 = np.arange(12) % 3
 PLACE = {value: place for place, row in enumerate(X) for value in row}
 NOISY = DPOPORP(4, epsilon=1.0, delta=1e-6)
 SIGNS = DPSignOPORP(4, epsilon=0.7)
-MODEL = AMPClassifier(epsilon=0.5, delta=1e-6)
+MODEL = AMPClassifier(epsilon=0.5, delta=1e-6, noise="gaussian")
 MODEL_GUARANTEE = clone(MODEL).fit(X, Y).guarantee_
 RIDGE = RidgeClassifier()
 SKETCHED = make_pipeline(NOISY, RIDGE)
