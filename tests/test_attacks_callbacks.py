@@ -188,7 +188,7 @@ def test_a_frozen_pipeline_of_private_steps_may_stand_in_two_places_unless_a_ste
 
 def test_a_step_that_stands_in_two_places_is_reported_by_the_losses_of_both_of_its_fits():
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({f"x{place}": rng.choice(list("abc"), 400) for place in range(20)})
+    table = pd.DataFrame({f"x{place}": rng.choice(list("abc"), 400) for place in range(8)})
     step = DPBinner(2, epsilon=0.1, delta=1e-3, sparse_output=False, max_categories=3)  # names, then numbers
     last = AMPClassifier(delta=1e-6, classes=[0, 1], max_norm=20.0)
     with PrivacyLedger() as ledger:
@@ -202,13 +202,13 @@ def test_a_step_that_stands_in_two_places_is_reported_by_the_losses_of_both_of_i
 @pytest.mark.parametrize("kind", [KeepsMeans, Everywhere])
 def test_callbacks_around_a_search_see_nothing_of_its_trials(kind):
     """Of a pipeline and of a grid search around it; those of what is searched are called in no trial."""
-    seen, within = [], kind()
+    seen, within, rows, y = [], kind(), X200_UNIFORM[:60], Y200_UNIFORM[:60]
     model = make_pipeline(PublicScaler((-1, 1)), DPSGDClassifier(classes=[0, 1], n_epochs=2)).set_callbacks(within)
     for _ in range(4):
         around = kind()
         search = DPSearchCV(clone(model), {}, n_trials=6, epsilon=3.0, delta=1e-5)
-        make_pipeline(PublicScaler((-1, 1)), search).set_callbacks(around).fit(X200_UNIFORM, Y200_UNIFORM)
-        GridSearchCV(search, {}, cv=KFold(2)).set_callbacks(around).fit(X200_UNIFORM, Y200_UNIFORM)
+        make_pipeline(PublicScaler((-1, 1)), search).set_callbacks(around).fit(rows, y)
+        GridSearchCV(search, {}, cv=KFold(2)).set_callbacks(around).fit(rows, y)
         seen.append(around.begun)
     assert all(one == seen[0] for one in seen)
     assert not within.begun
@@ -223,13 +223,14 @@ def test_no_odd_cell_of_a_held_out_row_moves_the_score_of_a_search_by_more_than_
     held_out = train_test_split(np.arange(100), test_size=0.2, random_state=0)[1]
     odd = [None, np.nan, 1, True, "a\0", 2**70]
     encoder = OneHotEncoder(categories=[names], handle_unknown="infrequent_if_exist", sparse_output=False)
-    for columns in (
-        make_table_preprocessor({"number": (-3, 3)}, categories={"name": names}),
-        make_table_preprocessor({"number": (-3, 3)}, epsilon=0.3),
-        ColumnTransformer([("names", encoder, ["name"])], sparse_threshold=0),
+    for columns, *scorings in (
+        (make_table_preprocessor({"number": (-3, 3)}, categories={"name": names}), "accuracy", "neg_log_loss"),
+        (make_table_preprocessor({"number": (-3, 3)}, epsilon=0.3), "accuracy"),
+        (ColumnTransformer([("names", encoder, ["name"])], sparse_threshold=0), "accuracy"),
     ):
         model = make_pipeline(columns, DPSGDClassifier(classes=[0, 1], n_epochs=2))
-        for scoring, unit in (("accuracy", 1.0), ("neg_log_loss", 4.0)):
+        for scoring in scorings:
+            unit = 1.0 if scoring == "accuracy" else 4.0
             search = DPSearchCV(model, {}, n_trials=0.1, epsilon=20.0, delta=1e-3, scoring=scoring, random_state=0)
 
             def mean(rows, labels, search=search):

@@ -141,7 +141,7 @@ CELLS_OF_TYPES = {
 def test_no_row_of_a_mixed_table_moves_its_counts_by_more_than_noise_is_made_for(adjacency):
     """Odd cells of columns of all types, and names that nobody lists: the distance is nearly attained."""
     rng, largest = np.random.default_rng(0), 0.0
-    for _ in range(60):
+    for _ in range(40):
         types = rng.choice(list(CELLS_OF_TYPES), 3)
         rows = [[CELLS_OF_TYPES[kind][rng.integers(len(CELLS_OF_TYPES[kind]))] for kind in types] for _ in range(6)]
         others = rows[:-2] + rows[-1:] if adjacency == "replace_one" else rows[:-2]
@@ -278,7 +278,7 @@ def test_a_missing_value_does_not_change_the_type_of_rows_that_come_out():
             else:
                 column = pl.Series([None, *cells[1:]] if missing else cells, dtype=dtype)
             tables.append((pd if kind == "pandas" else pl).DataFrame({"a": column, "b": short[kind]}))
-        for step in (DPScaler(delta=1e-6), PublicScaler((0, 2), fill=0), PublicBinner((0, 2))):
+        for step in (DPScaler(bounds=(0, 2), delta=1e-6), PublicScaler((0, 2), fill=0), PublicBinner((0, 2))):
             assert len({step.fit(table).transform(table).dtype for table in tables}) == 1, (kind, dtype, step)
 
 
@@ -417,7 +417,7 @@ def test_neither_rows_nor_noise_decide_how_wide_bins_are_or_whether_they_are_fou
     rng = np.random.default_rng(0)
     shapes = [np.zeros, lambda n: np.full(n, np.nan), lambda n: rng.normal(size=n), lambda n: rng.choice([0, 1e12], n)]
     limits = [(1, None, 4096), (3, {"a": (0, 1)}, 2), (40, {"a": (-1e9, 1e9)}, 65_536)]
-    for n_rows, numbers, epsilon in product((1, 40, 2000), shapes, (0.05, 60.0)):
+    for n_rows, numbers, epsilon in product((1, 300), shapes, (0.05, 60.0)):
         table = pd.DataFrame({"a": numbers(n_rows), "c": objects(["p", *rng.choice(["q", None], n_rows - 1)])})
         for n_bins, bounds, n_cells in limits:
             known = {"bounds": bounds, "n_cells": n_cells, "epsilon": epsilon, "delta": 1e-3}
@@ -615,7 +615,7 @@ def test_no_cells_of_one_row_move_histograms_by_more_than_their_sensitivity():
     rng = np.random.default_rng(0)
     numbers = [0.0, -0.0, 1.0, -1e300, 5e-324, np.nan, 4095.999, 2047.0, 1.1e12, -(2**-20.5), 0.1]
     cells = ["a", "A", "", None, np.nan, 1, 1.0, True, 0, "1", b"a", 2**60, 0.5, np.float32(0.5), pd.NA]
-    for _ in range(100):
+    for _ in range(70):
         table, bounds, listed = {}, {}, {}
         for j in range(rng.integers(1, 5)):
             kind, column = rng.integers(4), np.empty(5, object)

@@ -595,7 +595,12 @@ def test_rows_of_a_shuffled_table_keep_their_targets_behind_each_step(first, sil
     table = pd.DataFrame({"a": np.arange(n) % 2 * 1.0, "k": np.arange(n) % 17})
     table["b"], table["y"] = 1 - table["a"], 2 * table["a"] - 1
     rows = dd.from_pandas(table, npartitions=4).shuffle("k", shuffle_method="disk")
-    steps = {"none": [], "scaler": [DPScaler()], "bins": [DPBinner(2)], "components": [DPPCA(2)]}[first]
+    steps = {
+        "none": [],
+        "scaler": [DPScaler(bounds=(0, 1))],
+        "bins": [DPBinner(2, bounds=(0, 1))],
+        "components": [DPPCA(2)],
+    }[first]
     ridge = DPRidge(target_bounds=(-1, 1), mechanism="moments", delta=1e-6)
     products = []
     for X, y in ((rows[["a", "b"]], rows["y"]), (table[["a", "b"]], table["y"])):

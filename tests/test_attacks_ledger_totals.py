@@ -522,7 +522,7 @@ def test_a_total_of_gaussian_releases_is_that_of_the_most_exposed_row():
     """In parts of parts, and at any delta: nowhere below one Gaussian mechanism."""
     rng, ratios = random.Random(0), [0.1, 0.3, 0.5, 1.0]
     stated = {ratio: gaussian_epsilon(1e-6, scale=1.0, sensitivity=ratio) for ratio in ratios}
-    for _ in range(40):
+    for _ in range(25):
         releases = []
         for ratio in rng.choices(ratios, k=rng.randint(1, 5)):
             rows = tuple((rng.choice("AB"), rng.choice("xy")) for _ in range(rng.choice([0, 1, 1, 2])))
@@ -661,7 +661,7 @@ def test_no_history_of_parts_threads_and_refusals_costs_a_row_more_than_the_ledg
         except LedgerError:
             pass
 
-    for _ in range(40):
+    for _ in range(25):
         with PrivacyLedger() as ledger:
             if is_limited := rng.random() < 0.6:
                 ledger.limit(1.0, delta=0.0)

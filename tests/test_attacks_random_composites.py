@@ -77,7 +77,7 @@ def _model(random, depth=0):
     )(inner)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(23))
 def test_no_file_has_what_a_part_had_learnt_that_the_report_does_not_name(seed, tmp_path):
     """Encoders, scalers without columns and parameters of ensembles were fitted to other rows before."""
     random = Random(seed)
@@ -165,7 +165,7 @@ def test_no_value_of_a_row_decides_what_a_plan_says_or_a_budget_gives_each_step(
         else:
             columns = make_table_preprocessor({"a": (-1, 1)}, categories={"s": ["a", "b"]}, epsilon=0.5, numbers=kind)
         # Losses of a ridge on moments add up with those of bins in closed form.
-        last = AMPClassifier(noise="product", classes=[0, 1]) if kind == "auto" else RIDGE
+        last = AMPClassifier(noise="gaussian", classes=[0, 1]) if kind == "auto" else RIDGE
         model = make_pipeline(columns, clone(last))
         y = np.arange(n_rows) % 2
         plan = privacy_report(set_budget(model, table, y, epsilon=1.0, delta=1e-4), table, y)

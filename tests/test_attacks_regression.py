@@ -195,8 +195,7 @@ def test_no_two_rows_and_no_two_persons_move_moments_further_than_their_sensitiv
     assert 0.9 < worst <= 1
 
 
-@pytest.mark.parametrize("assume_finite", [False, True])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("value", "assume_finite"), [(np.nan, False), (np.nan, True), (np.inf, True), (-np.inf, True)])
 def test_no_moments_of_rows_or_targets_that_are_not_finite_are_released(value, assume_finite):
     """Norms tell what is not finite, in rows of each form, wherever it is, and whatever scikit-learn is told."""
     models = [DPMoments(target_bounds=(-1, 1))]

@@ -526,15 +526,16 @@ def test_two_spellings_of_a_cell_give_one_model(tmp_path, monkeypatch):
             main(["fit", "rows.csv", "--target", "label", "--classes", "0,1", "--force", *options])
         return Path("skdprp_model.npz").read_bytes()
 
-    for column, spellings in {
+    spellings = {  # of each column one cell: all of them are spelled anew at once
         "number": ("2", "1.0", "1e300", "9223372036854775808", "18446744073709551616"),
         "whole": ("2", "9223372036854775808", "18446744073709551616", "1" + "0" * 200),
         "filled": ("5", "5.0", "", "NA"),
         "kind": ("C", "", "1", "True"),
         "code": ("3", "x", "", "9223372036854775808", "1e-400", "inf", "-1e400"),
         "label": ("1", "1.0", "+1", " 1"),
-    }.items():
-        assert len({model_of(**{column: spelling}) for spelling in spellings}) == 1, column
+    }
+    tables = [{name: some[place % len(some)] for name, some in spellings.items()} for place in range(7)]
+    assert len({model_of(**cells) for cells in tables}) == 1
 
 
 # Missing values
@@ -816,10 +817,13 @@ def test_one_row_moves_no_other_row_of_steps_that_a_report_vouches_for():
         b[place] = rng.choice(cells[4:], d)
         seen = []
         assert is_data_independent(step)
-        for fitted_on, X in product((a, b), (a, b)):
+        for fitted_on in (a, b):
             with suppress(ValueError):
-                rows = clone(step).fit(fitted_on).transform(X)
-                seen.append((rows.toarray() if sp.issparse(rows) else rows)[kept])
+                fitted = clone(step).fit(fitted_on)
+                for X in (a, b):
+                    with suppress(ValueError):
+                        rows = fitted.transform(X)
+                        seen.append((rows.toarray() if sp.issparse(rows) else rows)[kept])
         n_worked += bool(seen)
         assert all(np.array_equal(seen[0], one, equal_nan=True) for one in seen)
     assert n_worked > 100
@@ -961,7 +965,7 @@ def test_one_row_of_a_table_decides_no_number_and_no_type_of_others(seed):
     of_numbers = ["int64", "float32", "float64", "Int64", "Float64", "boolean"]
     known = {"bounds": {"m": (-10, 100), "n": (-1, 1)}, "edges": {"o": [0, 1, 5, 1e300]}}
     known["categories"] = {"c": [1, 3, 7], "s": ["a", "nan"], "t": ["", "é"]}
-    for _ in range(6):
+    for _ in range(4):
         kinds = {name: rng.choice(of_numbers) for name in "mno"}
         kinds["c"] = rng.choice(["Int64", "float64", "boolean"])
         kinds |= {name: rng.choice(["str", "object", "category"]) for name in "st"}
@@ -973,7 +977,7 @@ def test_one_row_of_a_table_decides_no_number_and_no_type_of_others(seed):
             assert one.dtype == other.dtype
             assert np.array_equal(one[1:], other[1:])
             n_compared += 1
-    assert n_compared == 12
+    assert n_compared == 8
 
 
 # Tables and frames of any columns
@@ -992,13 +996,12 @@ def test_one_answer_moves_prepared_rows_no_further_than_the_table_of_changes_say
             **dict.fromkeys(listed, ("x", "y", "z")),
             **dict.fromkeys(loose, ("u", "v", "w", None)),
         }
-        table = pd.DataFrame(
-            {name: [some[i] for i in rng.integers(len(some), size=40)] for name, some in cells.items()}
-        )
-        other = table.copy()
-        for row in range(len(table)):
-            name = rng.choice(list(cells))
-            other.loc[row, name] = cells[name][rng.integers(len(cells[name]))]
+        rows = {name: [some[i] for i in rng.integers(len(some), size=40)] for name, some in cells.items()}
+        others, names = {name: list(column) for name, column in rows.items()}, list(cells)
+        for row in range(40):
+            name = names[rng.integers(len(names))]
+            others[name][row] = cells[name][rng.integers(len(cells[name]))]
+        table, other = pd.DataFrame(rows), pd.DataFrame(others)
         columns = make_table_preprocessor(
             bounds, edges=edges, categories=listed | loose, n_bins=int(rng.integers(1, 9))
         )
@@ -1065,7 +1068,7 @@ def test_no_cell_of_a_table_of_the_same_types_changes_the_other_rows_that_come_o
     lists = ["a", "1"], [1, 2], [True, False], [2**60, 2**60 + 1], [1.5]
     known += [{"categories": {"x": listed}} for listed in lists]
     n_compared = 0
-    for _ in range(300):
+    for _ in range(150):
         dtype, cells = draw.choice(kinds)
         if dtype == "int64[pyarrow]":
             pytest.importorskip("pyarrow")
@@ -1103,7 +1106,7 @@ def _odd_tables():
 
 
 def test_no_error_of_an_odd_table_quotes_a_cell_or_how_many_rows_there_are():
-    estimators = (DPOPORP(2), DPSignOPORP(2), DPHistograms(delta=1e-6), DPScaler(delta=1e-6), PublicScaler((0, 1)))
+    estimators = (DPOPORP(2), DPSignOPORP(2), DPHistograms(delta=1e-6), DPScaler(bounds=(0, 1)), PublicScaler((0, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for X in _odd_tables():

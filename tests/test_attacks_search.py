@@ -616,16 +616,16 @@ def test_private_steps_side_by_side_are_searched_on_what_each_of_them_takes(miss
     table = mixed_table(binary[0])
     if missing:
         table.loc[50:60, "a"] = np.nan
-    columns = [("numbers", DPScaler(), ["a", "b"]), ("texts", DPBinner(sparse_output=False), ["c"])]
+    columns = [("numbers", DPScaler(bounds=(-1, 1)), ["a", "b"]), ("texts", DPBinner(sparse_output=False), ["c"])]
     model = make_pipeline(ColumnTransformer(columns, sparse_threshold=0), RIDGE)
     assert DPSearchCV(model, {}, n_trials=1, **FIT_RIDGE).fit(table, binary[1]).best_params_ == {}
 
 
-REST = [("some", DPScaler(), ["a", "b"]), ("rest", PolynomialFeatures(2), ["c"])]
+REST = [("some", DPScaler(bounds=(-1, 1)), ["a", "b"]), ("rest", PolynomialFeatures(2), ["c"])]
 BESIDE = [
     (ColumnTransformer(REST[:1], remainder="passthrough", sparse_threshold=0), np.nan),
     (ColumnTransformer(REST, sparse_threshold=0), 1e160),
-    (FeatureUnion([("all", "passthrough"), ("some", DPScaler())]), np.nan),
+    (FeatureUnion([("all", "passthrough"), ("some", DPScaler(bounds=(-1, 1)))]), np.nan),
     (make_pipeline(ColumnTransformer(REST[:1], remainder="passthrough", sparse_threshold=0)), np.nan),
 ]
 

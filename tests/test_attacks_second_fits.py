@@ -281,9 +281,9 @@ def test_one_against_the_rest_within_another_has_its_labels():
 
 
 def with_private_maps(kind):
-    scaler = DPScaler(epsilon=5.0, delta=1e-6)
+    scaler = DPScaler(bounds=(-1, 1), epsilon=5.0, delta=1e-6)
     return {
-        "bins": DPBinner(4, epsilon=5.0, delta=1e-6),
+        "bins": DPBinner(4, bounds=(-1, 1), epsilon=5.0, delta=1e-6),
         "components": DPPCA(1, epsilon=5.0, delta=1e-6),
         "union": FeatureUnion([("one", clone(scaler)), ("other", clone(scaler))]),
         "columns": ColumnTransformer([("some", scaler, [0, 1])]),
@@ -329,11 +329,11 @@ def test_a_second_fit_that_is_refused_puts_no_new_sketch_before_the_old_model(sk
 def test_a_search_behind_private_bins_plans_steps_that_are_behind_nothing():
     model = make_pipeline(DPPCA(2, delta=1e-6), private_model())
     search = DPSearchCV(model, {}, n_trials=1, delta=1e-6, classes=[0, 1], max_loss=1.0)
-    assert privacy_report(make_pipeline(DPScaler(delta=1e-6), search).fit(X60, Y60)).total.epsilon < 2.0
+    assert privacy_report(make_pipeline(DPScaler(bounds=(-1, 1), delta=1e-6), search).fit(X60, Y60)).total.epsilon < 2.0
 
 
 def test_what_a_clone_is_of_may_be_fitted_again():
-    bins = DPScaler(delta=1e-6)
+    bins = DPScaler(bounds=(-1, 1), delta=1e-6)
     columns = ColumnTransformer([("bins", bins.fit(X60), [0, 1, 2, 3])], sparse_threshold=0)
     pipeline = make_pipeline(columns, private_model()).fit(X60, Y60)
     before = privacy_report(pipeline).total
@@ -343,7 +343,7 @@ def test_what_a_clone_is_of_may_be_fitted_again():
 
 def test_steps_that_hold_themselves_or_ask_for_metadata_are_passed_by():
     """What looked for the fits before a model went round in circles, when its noise was drawn and charged."""
-    scaler = DPScaler(delta=1e-6)
+    scaler = DPScaler(bounds=(-1, 1), delta=1e-6)
     scaler.own_ = [scaler]
     scaler.own_.append(scaler.own_)
     with config_context(enable_metadata_routing=True):
@@ -588,7 +588,9 @@ def test_a_fit_in_a_pipeline_keeps_no_rows_in_memory():
     def fit():
         rows = np.array(X60)
         kept.append(weakref.ref(rows))
-        make_pipeline(FunctionTransformer(np.copy), DPScaler(delta=1e-6), private_model()).fit(rows, Y60)
+        make_pipeline(FunctionTransformer(np.copy), DPScaler(bounds=(-1, 1), delta=1e-6), private_model()).fit(
+            rows, Y60
+        )
         del rows
         gc.collect()
         return kept[0]()
@@ -621,7 +623,7 @@ def by_the_limit_of_a_ledger(pipeline):
     "again", [by_the_steps_before, by_another_pipeline, by_hand_of_what_is_frozen, by_the_limit_of_a_ledger]
 )
 def test_a_model_whose_bins_were_found_anew_has_no_total(again, tmp_path):
-    scaler = DPScaler(epsilon=5.0, delta=1e-6)
+    scaler = DPScaler(bounds=(-1, 1), epsilon=5.0, delta=1e-6)
     scaler = FrozenEstimator(scaler.fit(X60)) if again is by_hand_of_what_is_frozen else scaler
     pipeline = make_pipeline(scaler, private_model()).fit(X60, Y60)
     assert privacy_report(pipeline).total.epsilon > 4.0
@@ -712,7 +714,7 @@ def test_a_winner_behind_private_bins_has_a_report_of_its_own_until_they_are_fou
 
 def test_a_model_keeps_nothing_that_follows_from_what_others_have_set_on_the_steps_before_it():
     """The name of what it was fitted behind was a digest of all attributes of those steps."""
-    scaler = DPScaler(delta=1e-6).fit(X60)
+    scaler = DPScaler(bounds=(-1, 1), delta=1e-6).fit(X60)
     behind = []
     for rows in (None, X60, X240):
         scaler.rows_ = rows

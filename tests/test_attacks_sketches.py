@@ -1049,8 +1049,8 @@ def test_sketches_of_any_size_and_noise_can_be_searched():
     rng = np.random.default_rng(0)
     for n, p, k in ((1, 1, 1), (2, 5, 3), (3, 3, 8), (40, 64, 16)):
         rows = rng.normal(size=(n, p))
-        for epsilon in (1e-6, 0.01, 1.0, 1e4, 1e8):
-            for change in (1e-30, 1.0, 1e30) if n < 3 else (1.0,):
+        for epsilon in (1e-6, 1.0, 1e8):
+            for change in (1e-30, 1.0, 1e30) if n == 2 else (1.0,):
                 for sketch in (
                     DPOPORP(k, epsilon=epsilon, max_change=change),
                     DPOPORP(k, epsilon=epsilon, max_change=change, noise="laplace"),
@@ -1296,7 +1296,7 @@ def test_profiles_and_hidden_changes_of_bits_hold_over_all_outcomes(sketch):
         change *= size / (np.linalg.norm(change) if relation == "l2" else np.abs(change).sum())
         return _outcomes(row), _outcomes(row + change)
 
-    for _ in range(150):
+    for _ in range(100):
         one, other = _pair(1.0)
         for epsilon in (0.0, 1.0, 2.5, 3.0):
             found = np.maximum(one - np.exp(epsilon) * other, 0).sum()

@@ -85,8 +85,8 @@ def test_rows_that_were_shuffled_keep_the_weights_of_their_persons(move, silence
 )
 def test_rows_that_were_shuffled_keep_their_targets(form, move, silenced_noise):
     """Targets that were computed in another order than the rows make one row that is replaced two that are."""
-    table = pd.DataFrame({"who": np.arange(3000) % 31, "key": np.arange(3000) % 7, "x": np.linspace(-1, 1, 3000)})
-    rows = MOVES[move](dd.from_pandas(table.assign(y=table["x"]), npartitions=12))
+    table = pd.DataFrame({"who": np.arange(600) % 31, "key": np.arange(600) % 7, "x": np.linspace(-1, 1, 600)})
+    rows = MOVES[move](dd.from_pandas(table.assign(y=table["x"]), npartitions=6))
     model, given = DPRidge(target_bounds=(-1, 1), delta=1e-6, mechanism="moments"), (rows[["x"]], rows["y"])
     if form == "arrays":
         given = [part.to_dask_array() for part in given]
@@ -303,7 +303,7 @@ def _fitted_to_streams():
     for model in (AMPClassifier(classes=[0, 1]), DPSGDClassifier(classes=[0, 1], n_epochs=1)):
         yield model.fit(rows, labels)
     yield DPRidge(target_bounds=(-1, 1)).fit(rows, targets)
-    for learner in (DPPCA(2), DPHistograms(), DPScaler(), DPMoments()):
+    for learner in (DPPCA(2), DPHistograms(bounds=(-1, 1)), DPScaler(bounds=(-1, 1)), DPMoments()):
         yield learner.fit(rows)
         yield learner.fit_chunks([X200_UNIFORM[:100], X200_UNIFORM[100:]])
 

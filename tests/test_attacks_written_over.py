@@ -240,7 +240,13 @@ def test_a_map_that_writes_over_rows_has_no_sum_in_a_search(is_only_in_a_candida
 
 LEFT_ALONE = [
     *(amp(max_norm=0.1), ProductNoiseOutputPerturbation(classes=[0, 1], max_norm=0.1), DPMoments(max_norm=0.1)),
-    *(DPRidge(target_bounds=(0, 1), max_norm=0.1), DPPCA(2, max_norm=0.1), DPHistograms(), DPBinner(4), DPScaler()),
+    *(
+        DPRidge(target_bounds=(0, 1), max_norm=0.1),
+        DPPCA(2, max_norm=0.1),
+        DPHistograms(),
+        DPBinner(4, bounds=(0, 4)),
+        DPScaler(bounds=(0, 4)),
+    ),
     *(PublicScaler((0.1, 0.2)), PublicBinner([[0.1]] * 6), DPRandomProjection(projection="identity"), seeded_sketch(4)),
     *(DPSignRP(4), DPSignRP(4, method="laplace"), DPSignOPORP(4, n_repeats=2), iDPSignRP(4)),
 ]

@@ -109,8 +109,8 @@ def test_attacks_are_chosen_on_other_outputs_than_they_are_counted_on(honest, mo
     if not honest:
         monkeypatch.setattr(_epsilon, "_split", lambda outputs, trains: (outputs, outputs, outputs))
     options = {"confidence": 0.9, "n_trials": 80, "distinguishers": FAST}
-    false = share_of_false_alarms(lambda data: rng.integers(2**20, size=20), 0.0, **options)
-    assert (false <= stats.binom(100, 0.1).isf(1e-6)) == honest
+    false = share_of_false_alarms(lambda data: rng.integers(2**20, size=20), 0.0, n_audits=50, **options)
+    assert (false <= stats.binom(50, 0.1).isf(1e-6)) == honest
 
 
 def test_the_bound_is_sharp():
@@ -279,8 +279,14 @@ def test_every_private_estimator_with_worst_neighbours_is_listed():
     assert unlisted(PRIVATE, known) == ["DPSearchCV"], new  # whose pair is that of its candidates
 
 
-@pytest.mark.parametrize("model", MODELS, ids=repr)
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, pd.DataFrame])
+@pytest.mark.parametrize(
+    ("model", "container"),
+    [
+        *((model, np.asarray) for model in MODELS),
+        *((model, container) for model in (MODELS[2], MODELS[4]) for container in (sp.csr_array, pd.DataFrame)),
+    ],
+    ids=repr,
+)
 def test_classifiers_are_not_accused(model, container, monkeypatch):
     X, y = load_iris(return_X_y=True)
     X, y = container(X[::25] / 10), y[::25]
@@ -305,7 +311,7 @@ def test_regressor_is_not_accused(mechanism, seeded):
     X = np.linspace(-1, 1, 20).reshape(10, 2)
     a, b = worst_neighbours(model, X, X[:, 0])
     assert np.abs(a[0] - b[0]).sum() == 2.0
-    result = audit_epsilon(model, a, b, n_trials=100, confidence=SEEDED)
+    result = audit_epsilon(model, a, b, n_trials=40, confidence=SEEDED)
     assert result.delta == 1e-5
     assert not result.exceeds(clone(model).fit(*a).guarantee_)
 
@@ -314,7 +320,7 @@ def test_a_regressor_without_noise_is_found(silenced_noise):
     model = MIDPRegressor(epsilon=0.2, mechanism="additive")
     X = np.linspace(-1, 1, 20).reshape(10, 2)
     a, b = worst_neighbours(model, X, X[:, 0])
-    assert audit_epsilon(model, a, b, n_trials=100).exceeds(clone(model).fit(*a).guarantee_)
+    assert audit_epsilon(model, a, b, n_trials=40).exceeds(clone(model).fit(*a).guarantee_)
 
 
 # The interface
@@ -584,6 +590,7 @@ def test_result_refutes_guarantees_of_its_kind_only():
         RESULT.exceeds(PrivacyGuarantee(1.0, 0.0, definition="individual DP"))
 
 
+@functools.cache
 def audit_with_a_share_of_the_noise(share):
     """Audit of a sketch at a delta far above that of its guarantee: so many trials find half of the noise each time."""
     sketch = DPOPORP(1, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
@@ -712,7 +719,7 @@ def share_of_sensitivity(model, n_rows, n_classes):
     a, b = worst_neighbours(model, np.ones((n_rows, 4)), np.arange(n_rows) % n_classes)
     with pytest.MonkeyPatch.context() as patch:
         release_alone(patch, type(model))
-        fitted = [clone(model).fit(*a) for _ in range(9)]
+        fitted = [clone(model).fit(*a) for _ in range(5)]
     moved, replaced = gradients(model, a[0][-1], a[1][-1], fitted), model.adjacency == "replace_one"
     if replaced:
         moved = moved - gradients(model, b[0][-1], b[1][-1], fitted)
@@ -724,16 +731,16 @@ def share_of_sensitivity(model, n_rows, n_classes):
 
 OUTRIGHT = {"epsilon": 4.0, "delta": 0.1, "fit_intercept": False, "max_norm": 2.0}
 OPPOSED = {
-    AMPClassifier(**OUTRIGHT, loss="log_loss"): (0.65, 0.88, 0.96),
-    AMPClassifier(**OUTRIGHT | {"fit_intercept": True}, loss="log_loss"): (0.65, 0.88, 0.95),
-    AMPClassifier(**OUTRIGHT, C=0.01, loss="huber_hinge"): (0.99, 0.99, 0.99),
-    AMPClassifier(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.93, 0.99),
-    AMPClassifier(**OUTRIGHT, loss="capped_log_loss"): (0.8, 0.93, 0.98),
-    AMPClassifier(**OUTRIGHT, C=0.01, loss="capped_log_loss"): (0.98, 0.98, 0.98),
-    AMPClassifier(**OUTRIGHT, loss="capped_log_loss", adjacency="add_remove"): (0.99, 0.99, 0.99),
-    ProductNoiseOutputPerturbation(**OUTRIGHT, loss="capped_log_loss"): (0.85, 0.85, 0.85),
-    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.25, loss="log_loss"): (0.6, 0.87, 0.95),
-    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.93, 0.99),
+    AMPClassifier(**OUTRIGHT, loss="log_loss"): (0.65, 0.96),
+    AMPClassifier(**OUTRIGHT | {"fit_intercept": True}, loss="log_loss"): (0.65, 0.95),
+    AMPClassifier(**OUTRIGHT, C=0.01, loss="huber_hinge"): (0.99, 0.99),
+    AMPClassifier(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.99),
+    AMPClassifier(**OUTRIGHT, loss="capped_log_loss"): (0.8, 0.98),
+    AMPClassifier(**OUTRIGHT, C=0.01, loss="capped_log_loss"): (0.98, 0.98),
+    AMPClassifier(**OUTRIGHT, loss="capped_log_loss", adjacency="add_remove"): (0.99, 0.99),
+    ProductNoiseOutputPerturbation(**OUTRIGHT, loss="capped_log_loss"): (0.85, 0.85),
+    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.25, loss="log_loss"): (0.6, 0.95),
+    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.99),
 }
 
 
@@ -744,7 +751,7 @@ def test_neighbours_of_classifiers_approach_the_sensitivity(model, n_classes, se
 
     So it is under the logistic loss: capped, all slopes are extreme where scores are near 0, too.
     """
-    for n_rows, share in zip((40, 400, 4000), OPPOSED[model], strict=True):
+    for n_rows, share in zip((40, 4000), OPPOSED[model], strict=True):
         assert share < share_of_sensitivity(model, n_rows, n_classes) <= 1 + 1e-9
 
 
@@ -887,7 +894,8 @@ def test_descent_is_not_accused(model):
     """
     X, y = load_iris(return_X_y=True)
     X, y = X[:100:5] / 10, y[:100:5]
-    guarantee, pairs = clone(model).fit(X, y).guarantee_, []
+    # Of as many rows as the larger neighbour has: an audit plans both for it, and another rate is another calibration.
+    guarantee, pairs = clone(model).fit(*worst_neighbours(model, X, y)[0]).guarantee_, []
     attack = "linear" if model.hidden_layer_sizes else "membership"
     n_trials = 120 if model.batch_size == 10 and model.adjacency == "replace_one" else 80  # samples hide more
     dense = {"delta": guarantee.profile(0.5), "n_trials": n_trials, "distinguishers": [attack]}
@@ -900,6 +908,8 @@ def test_descent_is_not_accused(model):
         pairs.append(pair)
     for (X, y), (sparse, same) in zip(*pairs, strict=True):
         assert np.array_equal(X, sparse.toarray()) and np.array_equal(y, same)
+        if len(y) < len(pairs[0][0][1]):  # whose fits by themselves would be planned for fewer rows
+            continue
         with reproducible_noise(0):
             fit = clone(model).fit(X, y)
         with reproducible_noise(0):

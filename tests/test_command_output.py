@@ -22,10 +22,13 @@ def full_disk():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "output"),
-    [([*FIT, *BOUNDS, "--force"], "old.npz"), (["points.csv", "--target", "kind", "--epsilon", "1"], "old.png")],
+    ("arguments", "output", "exists"),
+    [
+        ([*FIT, *BOUNDS, "--force"], "old.npz", True),
+        ([*FIT, *BOUNDS, "--force"], "old.npz", False),
+        (["points.csv", "--target", "kind", "--epsilon", "1"], "old.png", True),
+    ],
 )
-@pytest.mark.parametrize("exists", [True, False])
 def test_a_full_disk_is_one_line_and_what_was_there_stays(points, folder, capsys, arguments, output, exists):
     if exists:
         (folder / output).write_bytes(b"older")

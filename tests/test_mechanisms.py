@@ -277,7 +277,7 @@ def test_every_calibration_is_listed():
 
 
 @pytest.mark.parametrize("name", CALIBRATIONS)
-@few
+@settings(max_examples=16)
 @given(st.data())
 def test_a_calibration_meets_its_target(name, data):
     """To the last digit, and a millionth less noise does not, but for a closed form."""
@@ -318,7 +318,7 @@ def known_size(known):
 
 
 @pytest.mark.parametrize("name", CALIBRATIONS)
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.data())
 def test_a_calibration_is_monotone(name, data):
     """More of epsilon or delta takes no more noise, a larger change no less, up to the digits of bisection.
@@ -339,7 +339,7 @@ def test_a_calibration_is_monotone(name, data):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 @pytest.mark.parametrize("name", CALIBRATIONS)
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(st.data())
 def test_a_calibration_is_that_of_the_number(name, kind, data):
     """Whatever its type, and though the cache was asked for it as a short float before."""

@@ -174,7 +174,7 @@ def test_each_person_counts_once(monkeypatch):
 def test_the_noise_is_laplace_noise_of_the_printed_scale(name):
     """The mean of n absolute values of it, over its scale, is a Gamma variate by n: six deviations and more."""
     call, y, guess = SCORES[name]
-    n = 3000 if name == "accuracy" else 400
+    n = 1200 if name == "accuracy" else 400
     draws = np.array([call(y, guess, epsilon=0.5).released.ravel() for _ in range(n)])
     if name == "r2":
         draws = draws / np.array([16.0, 4.0, 16.0])  # in units of the width of the bounds

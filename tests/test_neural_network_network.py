@@ -152,7 +152,8 @@ for n_threads in (1, 2):
 @pytest.mark.parametrize("kernel", ["", "Haswell", "Sandybridge", "SkylakeX"])
 def test_no_linear_algebra_rounds_equal_rows_apart(kernel):
     """Several kernels of OpenBLAS do: with Haswell's, most rows of 26 scores in float32 depend on their place."""
-    known = {"OPENBLAS_NUM_THREADS": "2"} | ({"OPENBLAS_CORETYPE": kernel} if kernel else {})
+    known = {"OPENBLAS_NUM_THREADS": "2", "OPENBLAS_THREAD_TIMEOUT": "10"}  # threads sleep soon, which wait for work
+    known |= {"OPENBLAS_CORETYPE": kernel} if kernel else {}
     ended = subprocess.run([sys.executable, "-c", PRODUCTS + KERNELS], env=os.environ | known)
     if kernel and ended.returncode == -signal.SIGILL:
         pytest.skip(f"this processor lacks instructions of the kernel {kernel}")

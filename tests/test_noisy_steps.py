@@ -142,7 +142,7 @@ def test_sampled_steps_match_quadrature(scale, rate, adjacency):
     """Never below the truth, and above it by no more than a percent and a share of 1e-9."""
     for n_steps, exact in enumerate((EXACT[adjacency], partial(two_steps, adjacency=adjacency)), start=1):
         known = {"scale": scale, "rate": rate, "n_steps": n_steps, "adjacency": adjacency}
-        for epsilon in (0.1, 1.0, 2.0):
+        for epsilon in (0.1, 2.0):
             truth = exact(epsilon, scale, rate)
             assert truth - 1e-13 <= subsampled_gaussian_profile(epsilon, **known) <= 1.01 * truth + 1e-9
 
@@ -162,7 +162,7 @@ def test_opposite_gradients_are_the_worst_replacement(scale, rate):
 
     for epsilon in (0.0, 0.1, 1.0):
         worst = replaced(epsilon, scale, rate)
-        for _ in range(12):
+        for _ in range(8):
             g, h = rng.normal(size=(2, 2))
             g, h = g / max(np.linalg.norm(g), 1), h / max(np.linalg.norm(h), 1)
             assert _delta(epsilon, g, h) <= worst * (1 + 1e-4)
@@ -172,8 +172,7 @@ def test_opposite_gradients_are_the_worst_replacement(scale, rate):
 
 
 @BOTH
-@pytest.mark.parametrize("rate", [1e-8, 1e-5])
-@pytest.mark.parametrize("scale", [0.3, 0.7, 2.0])
+@pytest.mark.parametrize(("scale", "rate"), [(0.3, 1e-8), (0.3, 1e-5), (2.0, 1e-8)])
 def test_few_steps_of_few_rows_fit_the_memory(scale, rate, adjacency):
     """Losses of a step reach far beyond their likely size: the grid stays small, and costs a percent of noise."""
     least, most = (EXACT[adjacency](1e-3, factor * scale, rate) for factor in (1.0, 0.99))
@@ -195,20 +194,19 @@ def test_golden_value_of_many_sampled_steps(adjacency, below, above):
     assert subsampled_gaussian_profile(above, **known) < 1e-5 < subsampled_gaussian_profile(below, **known)
 
 
-@BOTH
 @pytest.mark.parametrize(
     ("epsilon", "delta", "known"),
     [
-        (1.0, 1e-5, {}),
-        (0.03, 1e-9, {"n_steps": 50}),
-        (2.0, 1e-6, {"rate": 0.05, "n_steps": 100}),
-        (0.3, 1e-8, {"rate": 0.5, "n_steps": 10}),
-        (1e4, 1e-6, {"rate": 0.1, "n_steps": 20}),
+        *((1.0, 1e-5, {"adjacency": adjacency}) for adjacency in EXACT),
+        *((0.03, 1e-9, {"n_steps": 50, "adjacency": adjacency}) for adjacency in EXACT),
+        *((2.0, 1e-6, {"rate": 0.05, "n_steps": 100, "adjacency": adjacency}) for adjacency in EXACT),
+        # Numbers alone, of which the adjacency decides nothing: each takes ten compositions.
+        (0.3, 1e-8, {"rate": 0.5, "n_steps": 10, "adjacency": "add_remove"}),
+        (1e4, 1e-6, {"rate": 0.1, "n_steps": 20, "adjacency": "replace_one"}),
     ],
 )
-def test_descent_scale_is_tight(epsilon, delta, known, adjacency):
+def test_descent_scale_is_tight(epsilon, delta, known):
     """It meets the target; one part in a thousand less does not."""
-    known = {**known, "adjacency": adjacency}
     scale = descent_scale(epsilon, delta, **known)
     assert subsampled_gaussian_profile(epsilon, scale=scale, **known) <= delta
     assert subsampled_gaussian_profile(epsilon, scale=0.999 * scale, **known) > delta

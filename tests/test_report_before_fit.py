@@ -215,7 +215,12 @@ def test_what_follows_a_sketch_sees_public_numbers_in_a_plan(within, output):
 
 @pytest.mark.parametrize("within", [make_pipeline, _in_a_union, _in_columns, _of_a_frozen])
 @pytest.mark.parametrize(
-    "private", [DPPCA(3, max_norm=1.0), DPScaler(n_cells=64), DPBinner(encode="ordinal", epsilon=99.0, n_cells=64)]
+    "private",
+    [
+        DPPCA(3, max_norm=1.0),
+        DPScaler(bounds=(-1, 1), n_cells=64),
+        DPBinner(encode="ordinal", epsilon=99.0, bounds=(-1, 1), n_cells=64),
+    ],
 )
 def test_what_follows_a_private_transformer_sees_public_numbers_before_a_fit(within, private):
     """A step that refused some rows behind noise that nobody paid for: in 10 of 60 plans, or none."""
@@ -349,7 +354,7 @@ def test_rows_and_targets_of_different_numbers_are_refused_before_anything_is_sp
     X = np.linspace(-1, 1, 60).reshape(20, 3)
     for model, y in ((DPRidge(target_bounds=(0, 9)), X[:3, 0]), (AMPClassifier(classes=[0, 1]), [])):
         with pytest.raises(ValueError, match=r"^X and y need the same number of rows\.$"):
-            ask(make_pipeline(DPScaler(), model), X, y)
+            ask(make_pipeline(DPScaler(bounds=(-1, 1)), model), X, y)
     with pytest.raises(ValueError, match="y is one value"):
         ask(DPRidge(target_bounds=(0, 9)), X, 3)
     # A few rows and a few targets that are like all.

@@ -158,7 +158,7 @@ def test_inner_products_are_unbiased_with_the_known_variance(kind):
     """Over projections and noise, inner products of sketches have the mean and the variance of the formulas."""
     p, k, draws, rng = 12, 4, 1000, np.random.default_rng(0)
     u, v = rng.normal(size=(2, p))
-    X, seeds = np.vstack([u, v]), np.random.RandomState(0)
+    seeds = np.random.RandomState(0)
     make = {
         "rademacher": lambda: DPRandomProjection(k, random_state=seeds),
         # Calibrated before the draw: its noise has the same scale for every projection.
@@ -169,9 +169,11 @@ def test_inner_products_are_unbiased_with_the_known_variance(kind):
         "raw": lambda: DPRandomProjection(projection="identity"),
     }[kind]()
     make.set_params(epsilon=20.0, delta=1e-3)
-    # Rows of one projection are independent given it: all draws of the raw data, which have none, are rows of one.
-    n_fits, n_copies = (1, draws) if kind == "raw" else (draws, 1)
-    products, scales, rows = np.empty((n_fits, n_copies)), np.empty(n_fits), np.repeat(X, n_copies, axis=0)
+    # Entries are independent: of features of their own, two rows have a projection of their own; bins have as many.
+    n_fits, n_copies = {"raw": (1, draws), "oporp": (draws, 1)}.get(kind, (draws // 50, 50))
+    X = np.vstack([u, v]) if kind == "raw" else np.vstack([np.kron(np.eye(n_copies), row) for row in (u, v)])
+    products, scales = np.empty((n_fits, n_copies)), np.empty(n_fits)
+    rows = np.repeat(X, n_copies, axis=0) if kind == "raw" else X
     with reproducible_noise(0), config_context(skip_parameter_validation=True, assume_finite=True):
         for i in range(n_fits):
             x, y = make.fit(X).transform(rows).reshape(2, n_copies, -1)
