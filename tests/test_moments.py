@@ -127,7 +127,7 @@ def test_no_neighbours_are_further_apart_than_the_sensitivity(monkeypatch):
     X, y = table(20)
     for adjacency in ("replace_one", "add_remove"):
         distances = []
-        for trial in range(200):
+        for trial in range(80):
             here, there = X.copy(), X.copy()
             targets = y.copy(), y.copy()
             direction = rng.normal(size=4)
