@@ -166,12 +166,15 @@ def _persons(seed):
     return np.append(np.arange(20), others) + 1000 * (seed % 3)
 
 
+@pytest.mark.filterwarnings("ignore:The published calibration:skdprp.PrivacyWarning")
 def test_fits_of_chunks_and_of_persons_hold_nothing_but_what_was_released(monkeypatch):
     """Fits to unlike rows, labels and persons, in which equal numbers are released, have equal pickles."""
+    # Of a scale that is given: finding it takes longer than all fits.
+    batches = {"n_epochs": 2, "batch_size": 8, "calibration": Published(noise_multiplier=2.0)}
     fits = [
         lambda X, y, seed: _amp().fit_chunks([(X[:50], y[:50]), (X[50:], y[50:])]),
         lambda X, y, seed: DPSGDClassifier(n_epochs=2, preconditioner=True, classes=[0, 1]).fit_chunks([(X, y)]),
-        lambda X, y, seed: DPSGDClassifier(n_epochs=2, batch_size=8, classes=[0, 1]).fit(X, y, groups=_persons(seed)),
+        lambda X, y, seed: DPSGDClassifier(**batches, classes=[0, 1]).fit(X, y, groups=_persons(seed)),
         lambda X, y, seed: DPRidge(target_bounds=(0, 1), mechanism="moments").fit(X, y, groups=_persons(seed)),
         lambda X, y, seed: DPPCA(2).fit(X, groups=_persons(seed)),
     ]

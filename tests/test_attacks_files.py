@@ -1075,7 +1075,7 @@ def test_no_error_of_a_file_quotes_what_a_step_has_learnt(tmp_path, cells):
     "model",
     [
         AMPClassifier(epsilon=1.0, class_weight={0: 0.5}, threshold="prior", classes=[0, 1]),
-        DPSGDClassifier(hidden_layer_sizes=(3,), n_epochs=1, classes=[0, 1]),
+        DPSGDClassifier(hidden_layer_sizes=(3,), n_epochs=1, batch_size=None, classes=[0, 1]),
         ProductNoiseOutputPerturbation(delta=0, classes=[0, 1]),
         OneVsRestClassifier(AMPClassifier()),
         FixedThresholdClassifier(AMPClassifier(), threshold=0.3, pos_label=1),

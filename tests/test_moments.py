@@ -342,7 +342,7 @@ def test_an_audit_of_moments_with_a_row_left_out_finds_a_quarter_of_the_noise_an
     model = DPMoments(epsilon=epsilon_between_grids(3), delta=0.01, adjacency="add_remove")
     X = np.ones((3, 1))
     guarantee = model.fit(X).guarantee_
-    audit = partial(audit_epsilon, model, X, X[:2], n_trials=110, confidence=0.999)
+    audit = partial(audit_epsilon, model, X, X[:2], n_trials=80, confidence=0.999)
     of_line = {"delta": guarantee.profile(0.25), "distinguishers": ["likelihood"]}
     for options in (of_line, {"distinguishers": ["lowest bits"]}):
         assert not audit(**options).exceeds(guarantee)

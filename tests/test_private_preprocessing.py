@@ -460,7 +460,7 @@ def test_too_little_noise_of_bins_is_caught(noise_of, seeded):
     binner = DPBinner(3, bounds=(-1, 1), n_cells=4, delta=0.35, adjacency="add_remove", categories=[1])
     options = {
         "output": lambda fitted: np.append(fitted.histograms_.columns[0].values, fitted.histograms_.columns[1].missing),
-        "n_trials": 130,
+        "n_trials": 80,
         "distinguishers": {"missing": lambda outputs: -outputs[:, -2:].sum(axis=1)},  # all that differs
         "confidence": 0.999,  # of seeded noise
         "delta": clone(binner).fit(X).guarantee_.profile(0.25),

@@ -272,10 +272,9 @@ def test_places_of_rows_are_counted_among_those_of_others():
     assert _posterior._log_place(rows, (np.zeros((7, 5)), np.zeros(7)), nothing) == pytest.approx(np.log(41))
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 100.0])
-def test_one_enormous_number_leaves_other_rows_as_they_are(epsilon):
+def test_one_enormous_number_leaves_other_rows_as_they_are():
     rows = sparse_rows(np.random.default_rng(0), (300, 40), 0.1)
-    sketch = DPOPORP(40, epsilon=epsilon, noise="laplace", random_state=0).fit(rows)
+    sketch = DPOPORP(40, epsilon=1.0, noise="laplace", random_state=0).fit(rows)
     with reproducible_noise(0):
         S = sketch.transform(rows)
     S[0, 0] = 1e300
