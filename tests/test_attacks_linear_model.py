@@ -187,10 +187,10 @@ def test_an_unpenalised_intercept_is_caught(monkeypatch):
     def _intercept(fit):
         return fit.intercept_[0]
 
-    assert attack(model, data, _intercept, n_fits=150).epsilon <= 1.0
+    assert attack(model, data, _intercept, n_fits=100).epsilon <= 1.0
     monkeypatch.setattr(_erm, "PerturbedRisk", UnpenalisedIntercept)
     monkeypatch.setattr(_erm.Problem, "largest_weights", lambda *penalty: 1e6)  # which would refuse such an intercept
-    assert attack(model, data, _intercept, n_fits=150).epsilon > 1.0
+    assert attack(model, data, _intercept, n_fits=100).epsilon > 1.0
 
 
 @pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
@@ -232,7 +232,7 @@ def test_membership_attack_on_the_difference_of_classes(model, n_jobs):
     data = three_classes(True), three_classes(False)
     if n_jobs is None:
         assert attack(model, data, difference_of_classes, n_fits=60).epsilon <= 1.0
-    for seed, rows in enumerate(data * 4 if n_jobs else ()):  # weights are those that are attacked, in all bits
+    for seed, rows in enumerate(data * 2 if n_jobs else ()):  # weights are those that are attacked, in all bits
         with reproducible_noise(seed):
             expected = clone(model).fit(*rows).coef_
         with reproducible_noise(seed):
@@ -692,7 +692,7 @@ def _count_below(y, n_fits):
 def test_weights_of_a_solver_that_may_fail_tell_no_more_than_is_stated(n_steps, seeded, monkeypatch):
     """Where a solver ends in one step depends on the rows, and so would the weights that can be released at all."""
     monkeypatch.setattr(_erm, "_MOST_STEPS", n_steps)
-    n_fits = 80  # of which .45 and none are below; noise is seeded
+    n_fits = 60  # of which .45 and none are below; noise is seeded
     low, high = sorted(_count_below(y, n_fits) for y in (1, -1))
     # Clopper and Pearson, each side wrong once in 10^2.
     most = beta.ppf(1 - 1e-2, low + 1, n_fits - low)

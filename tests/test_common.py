@@ -70,7 +70,7 @@ EASY = {"epsilon": 100.0, "max_norm": 10.0}
 PROJECTED = DPRidge(target_bounds=(-300, 300), **EASY, mechanism="projection")
 ESTIMATORS = [
     *SKETCHES,
-    AMPClassifier(**EASY),
+    AMPClassifier(**EASY, noise="gaussian"),
     AMPClassifier(**EASY, noise="gaussian", loss="huber_hinge", adjacency="add_remove"),
     AMPClassifier(**EASY, loss="capped_log_loss"),
     AMPClassifier(**EASY, noise="product", multi_class="ovr"),
