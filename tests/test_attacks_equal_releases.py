@@ -53,12 +53,14 @@ def _scores_with_and_without_a_row_that_is_refused(convert, *steps):
     y = rng.integers(0, 2, n_rows)
     place = train_test_split(np.arange(n_rows), test_size=0.5, random_state=0)[1][0]
     binner = DPBinner(3, bounds={1: (0, 1)}, categories={0: [0.0, 1.0]}, encode="ordinal", epsilon=1.0, delta=1e-4)
-    model = make_pipeline(binner, *steps, OneHotEncoder(categories=[range(2), range(4)]), _amp(noise="gaussian"))
+    last = DPSGDClassifier(epsilon=1.0, delta=1e-4, classes=[0, 1])
+    model = make_pipeline(binner, *steps, OneHotEncoder(categories=[range(2), range(4)]), last)
+    # With Gaussian noise alone, whose losses add up in no time.
     known = {"epsilon": 60.0, "delta": 1e-3, "n_trials": 0.01, "test_size": 0.5, "random_state": 0}
     for refused in (False, True):
         X = np.column_stack([y, rng.uniform(size=n_rows)])
         X[place, 0] = 2.0 if refused else X[place, 0]
-        yield DPSearchCV(model, {"ampclassifier__fit_intercept": [True]}, **known).fit(convert(X), y).best_score_
+        yield DPSearchCV(model, {"dpsgdclassifier__max_norm": [1.0]}, **known).fit(convert(X), y).best_score_
 
 
 @pytest.mark.parametrize("convert", [np.asarray, np.ndarray.tolist, sp.bsr_array])
@@ -116,7 +118,10 @@ def _table(seed):
 
 
 COMPOSITES = {
-    "bins": (lambda: make_pipeline(make_table_preprocessor({"age": (0, 1)}, epsilon=0.5), _amp()), _table),
+    "bins": (
+        lambda: make_pipeline(make_table_preprocessor({"age": (0, 1)}, epsilon=0.5), _amp(noise="gaussian")),
+        _table,
+    ),
     "search": (
         lambda: DPSearchCV(_amp(), {"max_norm": [0.5, 1.0]}, epsilon=5.0, delta=1e-4, n_trials=2, random_state=0),
         _numbers,
@@ -126,7 +131,7 @@ COMPOSITES = {
             make_union(
                 DPScaler(delta=1e-4, n_cells=64, bounds=(-1, 1)), DPBinner(3, delta=1e-4, n_cells=64, bounds=(-1, 1))
             ),
-            _amp(),
+            DPSGDClassifier(n_epochs=2, delta=1e-4, classes=[0, 1]),
         ),
         _numbers,
     ),
@@ -161,12 +166,15 @@ def _persons(seed):
     return np.append(np.arange(20), others) + 1000 * (seed % 3)
 
 
+@pytest.mark.filterwarnings("ignore:The published calibration:skdprp.PrivacyWarning")
 def test_fits_of_chunks_and_of_persons_hold_nothing_but_what_was_released(monkeypatch):
     """Fits to unlike rows, labels and persons, in which equal numbers are released, have equal pickles."""
+    # Of a scale that is given: finding it takes longer than all fits.
+    batches = {"n_epochs": 2, "batch_size": 8, "calibration": Published(noise_multiplier=2.0)}
     fits = [
         lambda X, y, seed: _amp().fit_chunks([(X[:50], y[:50]), (X[50:], y[50:])]),
         lambda X, y, seed: DPSGDClassifier(n_epochs=2, preconditioner=True, classes=[0, 1]).fit_chunks([(X, y)]),
-        lambda X, y, seed: DPSGDClassifier(n_epochs=2, batch_size=8, classes=[0, 1]).fit(X, y, groups=_persons(seed)),
+        lambda X, y, seed: DPSGDClassifier(**batches, classes=[0, 1]).fit(X, y, groups=_persons(seed)),
         lambda X, y, seed: DPRidge(target_bounds=(0, 1), mechanism="moments").fit(X, y, groups=_persons(seed)),
         lambda X, y, seed: DPPCA(2).fit(X, groups=_persons(seed)),
     ]
@@ -285,7 +293,7 @@ def test_steps_on_all_rows_and_their_gram_matrix_meet_their_target_however_many_
 # Limits
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_models_that_no_gaussian_dominates_pass_a_limit_of_squares_together_with_others_and_total_no_more(seed):
     """Whatever passes it in any order composes to the limit at most."""
     rng, rows = np.random.default_rng(seed), Adjacency("replace_one")

@@ -39,7 +39,7 @@ from skdprp import (
 )
 from skdprp import composition as C
 from skdprp.composition import PrivacyLoss, Profile, approximate_profile, loss_of_laplace_noise
-from skdprp.guarantee import FIXED_BEFORE, Adjacency, loss_of
+from skdprp.guarantee import FIXED_BEFORE, Adjacency
 from skdprp.ledger import LedgerError, entry
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
 from skdprp.mechanisms import add_laplace, gaussian_profile, laplace_profile, randomised_response_profile
@@ -183,25 +183,6 @@ def test_three_problems_of_one_row_lose_no_more_together_than_their_profile(loss
         assert delta <= objective_perturbation_profile(epsilon, **known, adjacency=adjacency) * 1.001
 
 
-def test_pure_and_gaussian_releases_compose_to_no_less_than_all_their_outcomes():
-    """Responses of all sizes, and a normal number beside them."""
-    pytest.importorskip("dp_accounting")
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        size = 10 ** rng.uniform(-4, 0.7)
-        epsilons, mu = size * 10 ** rng.uniform(-1.5, 0.3, rng.integers(2, 6)), size * rng.uniform(0.05, 2)
-        loss = PrivacyLoss(mu=mu)
-        for epsilon in epsilons:
-            loss += loss_of(PrivacyGuarantee(epsilon, 0.0, adjacency=REPLACED))
-        for share in (0.0, 0.3, 0.8):
-            exact, bound = 0.0, share * (epsilons.sum() + 3 * mu)
-            for signs in itertools.product((1, -1), repeat=len(epsilons)):
-                left = bound - np.dot(signs, epsilons)
-                chance = np.prod(1 / (1 + np.exp(-np.array(signs) * epsilons)))
-                exact += chance * (ndtr(mu / 2 - left / mu) - np.exp(left) * ndtr(-mu / 2 - left / mu))
-            assert exact <= loss.profile(bound) + 1e-13
-
-
 def test_no_step_of_a_network_moves_further_by_another_person_than_its_noise_is_for(monkeypatch):
     """Rows of numbers from the least to the largest of float32, persons of several rows, batches, and any weights."""
     rng, sums, size = np.random.default_rng(4), [], [1.0]
@@ -296,7 +277,7 @@ def _gaussian(epsilon, mu):
     return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_responses_and_a_normal_of_any_sizes_compose_to_no_less_than_all_their_outcomes(seed):
     """Ratios from 1e-6 to 16, and epsilons from 1e-5 to 50 beside each other."""
     pytest.importorskip("dp_accounting")
@@ -332,7 +313,7 @@ def _exact_delta(epsilons, deltas, epsilon):
     return 1 - math.prod(1 - delta for delta in deltas) * (1 - stick)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_totals_of_pairs_of_any_size_are_not_below_the_exact_ones(seed):
     rng = np.random.default_rng(seed)
     epsilons = [float(rng.choice([0, 1e-6, 1e-3, 0.1, 1, 5, 20])) for _ in range(rng.integers(2, 6))]
@@ -395,7 +376,7 @@ def test_totals_of_laplace_noise_are_no_less_than_their_convolution():
             assert loss.profile(epsilon) >= delta * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_composed_profile_of_dots_is_below_the_exact_one(seed):
     pytest.importorskip("dp_accounting")
     rng = np.random.default_rng(seed)
@@ -423,7 +404,7 @@ def test_a_profile_that_jumps_is_composed_in_finite_time(epsilon0):
     assert total.profile(epsilon0 + 0.5) >= 1e-6
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_compositions_of_flips_are_not_below_the_exact_ones(seed):
     rng = np.random.default_rng(seed)
     epsilons, numbers = np.exp(rng.uniform(-4, 2, 3)), rng.choice([1, 2, 8], 3)
@@ -466,7 +447,7 @@ DELTA23 = {"delta": 1e-5}
 BINARY23 = {**DELTA23, "classes": [0, 1]}
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_dots_of_profiles_are_connected_above_them(epsilon):
     rng = np.random.default_rng(1)
     X, y = rng.uniform(-0.5, 0.5, (60, 3)), np.arange(60) % 2

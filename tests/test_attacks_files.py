@@ -1030,10 +1030,10 @@ def random_step(rng, rows, depth=0):
 def test_a_report_on_a_model_from_a_file_says_what_the_one_before_said(tmp_path):
     rng, rows = np.random.default_rng(0), np.random.default_rng(0).uniform(-1, 1, size=(40, 4))
     models = [
-        AMPClassifier(delta=1e-6, classes=[0, 1]),
-        AMPClassifier(delta=1e-6),
+        AMPClassifier(delta=1e-6, noise="gaussian", classes=[0, 1]),
+        AMPClassifier(delta=1e-6, noise="gaussian"),
         DPRidge(target_bounds=(0, 1), delta=1e-6),
-        OneVsRestClassifier(AMPClassifier(delta=1e-6)),
+        OneVsRestClassifier(AMPClassifier(delta=1e-6, noise="gaussian")),
     ]
     n_totals = 0
     for place in range(16):
@@ -1075,7 +1075,7 @@ def test_no_error_of_a_file_quotes_what_a_step_has_learnt(tmp_path, cells):
     "model",
     [
         AMPClassifier(epsilon=1.0, class_weight={0: 0.5}, threshold="prior", classes=[0, 1]),
-        DPSGDClassifier(hidden_layer_sizes=(3,), n_epochs=1, classes=[0, 1]),
+        DPSGDClassifier(hidden_layer_sizes=(3,), n_epochs=1, batch_size=None, classes=[0, 1]),
         ProductNoiseOutputPerturbation(delta=0, classes=[0, 1]),
         OneVsRestClassifier(AMPClassifier()),
         FixedThresholdClassifier(AMPClassifier(), threshold=0.3, pos_label=1),

@@ -110,7 +110,8 @@ def test_frames_of_pandas_keep_their_types_whatever_is_missing_and_asked_for(out
 def test_one_missing_number_of_polars_changes_no_type_that_preprocessing_gives():
     """Of all pairs of types; public steps give other rows the same numbers."""
     steps = [PublicScaler((0, 1), fill="middle"), PublicBinner((0, 1), sparse_output=False)]
-    steps += [DPScaler(delta=1e-6, bounds=(0, 1)), DPBinner(delta=1e-6, bounds=(0, 1), sparse_output=False)]
+    few = {"delta": 1e-6, "bounds": (0, 1), "n_cells": 16}
+    steps += [DPScaler(**few), DPBinner(**few, sparse_output=False)]
     for first in NARROW:
         for second in NARROW:
             pairs = []

@@ -30,6 +30,7 @@ from attacks import (
     Y200_UNIFORM,
     Y240,
     Interruption,
+    as_a_fresh_process,
     in_a_context_of_its_own,
     in_fork,
     leaves_with,
@@ -294,8 +295,8 @@ def test_what_chunks_release_on_their_way_is_no_part_of_the_release_that_takes_t
 
 
 def search(*steps):
-    model = make_pipeline(*steps, AMPClassifier(max_norm=1.0, classes=[0, 1]))
-    grid = {"ampclassifier__max_norm": [1.0, 2.0]}
+    model = make_pipeline(*steps, DPSGDClassifier(n_epochs=2, max_norm=1.0, classes=[0, 1]))
+    grid = {"dpsgdclassifier__max_norm": [1.0, 2.0]}
     return DPSearchCV(model, grid, n_trials=5, epsilon=2.0, delta=1e-5, classes=[0, 1])
 
 
@@ -875,10 +876,13 @@ def _release_within(ledger, sketch):
         return sketch.transform(X12)
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_ledger_without_a_file_that_workers_open_does_not_say_that_nothing_was_released():
     """Each worker opened a copy of its own: three releases within a limit of one, and a ledger of none."""
     ledger, sketch, n_released = PrivacyLedger(), DPOPORP(4, random_state=0).fit(X12), 0
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as workers:
+    # As good as spawned, and without what it takes to import all that is imported here.
+    options = {"mp_context": multiprocessing.get_context("fork"), "initializer": as_a_fresh_process}
+    with ProcessPoolExecutor(1, **options) as workers:
         for _ in range(3):
             with contextlib.suppress(Exception):
                 n_released += workers.submit(_release_within, ledger, sketch).result().shape == (12, 4)
@@ -953,7 +957,7 @@ LABELS90 = np.tile([0, 1], 45)
 
 def test_a_ledger_has_what_jobs_release_whatever_runs_them():
     for backend in ("threading", "multiprocessing"):
-        model = OneVsRestClassifier(AMPClassifier(delta=1e-6, classes=[0, 1]), n_jobs=2)
+        model = OneVsRestClassifier(DPSGDClassifier(delta=1e-6, n_epochs=2, classes=[0, 1]), n_jobs=2)
         with joblib.parallel_backend(backend, n_jobs=2), PrivacyLedger() as ledger:
             model.fit(ROWS90, np.arange(90) % 3)
         assert len(ledger.entries) == 3

@@ -42,6 +42,7 @@ from skdprp.mechanisms import add_laplace
 DESCENDANT = """
 import sys
 from pathlib import Path
+sys.modules["pandas"] = None  # which scikit-learn would import
 from skdprp.mechanisms import add_laplace
 from skdprp.ledger import entry, UnrecordedNoiseError
 try:

@@ -107,7 +107,7 @@ def guarantees():
     X = rng.normal(size=(400, 2))
     X /= np.linalg.norm(X, axis=1)[:, None]
     y, found = (X[:, 0] > 0).astype(int), []
-    for epsilon, delta in ((0.1, 1e-8), (0.5, 1e-6), (2.0, 1e-7)):
+    for epsilon, delta in ((0.1, 1e-8), (0.7, 1e-6)):
         known = {"epsilon": epsilon, "delta": delta}
         found += [
             AMPClassifier(classes=[0, 1], noise="product", **known).fit(X, y),
@@ -224,7 +224,7 @@ def test_the_line_of_a_limit_leaves_out_nothing_that_is_given(composition):
     """Without `classes`, neighbours of other labels are told apart for sure."""
     with PrivacyLedger() as ledger:
         ledger.limit(3.0, 1e-5, composition=composition)
-        AMPClassifier(epsilon=0.5, delta=1e-6).fit(X12_4, Y12)
+        AMPClassifier(epsilon=0.5, delta=1e-6, noise="gaussian").fit(X12_4, Y12)
         facts = _printed(ledger)
     assert "given the set of labels" in facts["total"]
     assert "given the set of labels" in facts["limit"]
@@ -379,10 +379,11 @@ def sketches_of_all_neighbours():
 def test_a_limit_takes_no_sketch_that_hides_less_than_its_neighbours():
     """Of 135 pairs of a limit and a sketch those are taken whose neighbours are a part of the sketch's."""
     rows = np.zeros((2, 3))
+    sketches = [sketch.fit(rows) for sketch in sketches_of_all_neighbours()]
     for relation in NESTED:
         for bound in (0.5, 1.0, 2.0):
-            for sketch in sketches_of_all_neighbours():
-                hidden = sketch.fit(rows).guarantee_.adjacency
+            for sketch in sketches:
+                hidden = sketch.guarantee_.adjacency
                 is_wider = NESTED.index(hidden.relation) >= NESTED.index(relation) and hidden.bound >= bound
                 with PrivacyLedger() as ledger:
                     ledger.limit(1.0, 1e-6, adjacency=Adjacency(relation, bound))
@@ -474,7 +475,7 @@ ROW24 = Adjacency("replace_one")
 def test_what_is_left_is_what_a_limit_takes_in_parts_of_two_divisions(seed):
     """Brute force over all rows, each in one part of either division."""
     rng = np.random.default_rng(seed)
-    for _ in range(4):
+    for _ in range(3):
         epsilon, delta, spent = float(np.exp(rng.uniform(-2, 1.5))), float(10 ** rng.uniform(-8, -2)), []
         with PrivacyLedger() as ledger:
             ledger.limit(epsilon, delta)

@@ -131,7 +131,7 @@ def test_noise_errors_of_persons_are_those_of_draws(score, seeded):
     rng = np.random.default_rng(0)
     y, persons = rng.integers(2, size=900).astype(float), rng.integers(300, size=900)
     guess = np.where(rng.uniform(size=900) < 0.8, y, 1 - y)
-    scores = [score(y, guess, epsilon=4.0, groups=persons) for _ in range(200)]
+    scores = [score(y, guess, epsilon=4.0, groups=persons) for _ in range(100)]
     found = np.array([one.score for one in scores]).std(axis=0).mean()
     assert found == pytest.approx(np.mean([one.noise_error for one in scores]), rel=0.4)
 

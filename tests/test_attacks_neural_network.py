@@ -27,7 +27,7 @@ from skdprp.neural_network._steps import PaddedBlock
 from skdprp.testing import reproducible_noise
 from skdprp.testing._tape import tape_of
 
-N_CANARIES, N_FITS = 1000, 76
+N_CANARIES, N_FITS = 1000, 40
 OPEN = {"epsilon": 2.0, "delta": 0.1, "classes": [0, 1], "max_norm": None}  # gradients of long rows are clipped
 ATTACKED = {
     "one step": DPSGDClassifier(**OPEN, n_epochs=1),
@@ -71,7 +71,7 @@ def canary_attack(model, n_fits=N_FITS, dtype=np.float64):
 # Canaries
 
 
-# What is found of epsilon = 2, by 28,500 rows of the one kind and as many of the other; below, a bit less.
+# What is found of epsilon = 2, by 15,000 rows of the one kind and as many of the other, and of one step by 28,500.
 FOUND = {
     "one step": 1.7,
     "two steps": 1.6,
@@ -86,7 +86,8 @@ FOUND = {
 @pytest.mark.parametrize("name", ATTACKED)
 def test_a_canary_finds_most_of_epsilon_and_never_more(name):
     """The better the attack, the closer."""
-    assert FOUND[name] < canary_attack(ATTACKED[name]) <= 2.0
+    n_fits = 76 if FOUND[name] == 1.7 else N_FITS
+    assert FOUND[name] < canary_attack(ATTACKED[name], n_fits=n_fits) <= 2.0
 
 
 def test_a_canary_of_float32_rows_stays_below_epsilon():
@@ -119,19 +120,19 @@ def test_a_fifth_less_noise_is_caught(noise_of):
 # Rows of bounded norm, whose gradients are as long as they may be from the start; and clipped ones.
 BUDGET = {"epsilon": 2.0, "delta": 0.3}  # near mu = 2, where fewest trials show that half of the noise is too little
 PAIRS = {
-    "bounded rows": (DPSGDClassifier(**BUDGET, n_epochs=2, max_norm=1.0, preconditioner=False), 2, 150),
+    "bounded rows": (DPSGDClassifier(**BUDGET, n_epochs=2, max_norm=1.0, preconditioner=False), 2, 104),
     "bounded rows, blank, three classes": (
         DPSGDClassifier(**BUDGET, n_epochs=2, max_norm=1.0, adjacency="add_remove"),
         3,
-        160,
+        96,
     ),
-    "preconditioned": (DPSGDClassifier(**BUDGET, n_epochs=2, preconditioner=True), 2, 180),
+    "preconditioned": (DPSGDClassifier(**BUDGET, n_epochs=2, preconditioner=True), 2, 108),
     "preconditioned, blank": (
         DPSGDClassifier(**BUDGET, n_epochs=2, preconditioner=True, adjacency="add_remove"),
         2,
-        170,
+        152,
     ),
-    "clipped gradients": (DPSGDClassifier(**BUDGET, n_epochs=2, max_norm=None), 2, 150),
+    "clipped gradients": (DPSGDClassifier(**BUDGET, n_epochs=2, max_norm=None), 2, 104),
 }
 
 
@@ -248,7 +249,7 @@ def test_a_descent_whose_seed_is_there_for_its_steps_alone_is_marked_as_seeded()
 def test_products_and_gradients_of_one_row_move_no_further_together_than_is_paid_for():
     """What reaches the noise of a first step, for rows, norms, types and weights of classes of all sizes."""
     rng, largest = np.random.default_rng(3), 0.0
-    for _ in range(200):
+    for _ in range(120):
         n_rows, n_classes = int(rng.integers(2, 8)), int(rng.integers(2, 5))
         max_norm = float(10 ** rng.uniform(-50, 50)) if rng.random() < 0.5 else 1.0
         one = rng.normal(size=(n_rows, int(rng.integers(1, 6)))) * max_norm * 10 ** rng.uniform(-3, 3)

@@ -316,8 +316,8 @@ def test_no_text_of_a_table_decides_what_a_plan_says():
 
 def test_a_search_behind_a_step_that_takes_groups_is_priced_as_it_is_fitted():
     """Its fits are of rows, and the plan was of 20 persons: of 1.4035 it said 1.4002."""
-    X = np.random.default_rng(0).uniform(-1, 1, (3000, 3))
-    y, persons = (X[:, 0] > 0).astype(int), np.arange(3000) // 150
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    y, persons = (X[:, 0] > 0).astype(int), np.arange(200) // 10
     candidate = DPSGDClassifier(classes=[0, 1], n_epochs=1, batch_size=20)
     search = DPSearchCV(candidate, {"max_norm": [1.0]}, n_trials=1e-3, delta=1e-5, classes=[0, 1])
     model = make_pipeline(DPPCA(2, delta=1e-5), search)
@@ -706,7 +706,7 @@ def test_a_budget_of_a_search_without_a_delta_is_the_one_that_is_documented():
 
 @pytest.mark.parametrize(
     ("epsilon", "last"),
-    [(0.3, AMPClassifier(epsilon=0.8, classes=[0, 1])), (2.0, clone(RIDGE).set_params(epsilon=0.8))],
+    [(0.3, AMPClassifier(epsilon=0.8, noise="gaussian", classes=[0, 1])), (2.0, clone(RIDGE).set_params(epsilon=0.8))],
 )
 def test_a_budget_over_private_bins_is_what_the_fit_releases(epsilon, last):
     """The plan sees public numbers in the place of bins: the total after the fit, and that of a ledger, are no more."""
@@ -912,10 +912,13 @@ _COMPOSITES = {
     "descent": lambda: (DPSGDClassifier(), THREE_CLASSES),
     "output": lambda: (ProductNoiseOutputPerturbation(), Y200_UNIFORM),
     "ridge": lambda: (DPRidge(target_bounds=(-1, 1)), X200_UNIFORM[:, 0]),
-    "pipeline": lambda: (make_pipeline(DPScaler(bounds=(-3, 3)), DPPCA(2), model_with()), THREE_CLASSES),
+    "pipeline": lambda: (make_pipeline(DPScaler(bounds=(-3, 3)), DPPCA(2), DPSGDClassifier(n_epochs=2)), THREE_CLASSES),
     "rest": lambda: (OneVsRestClassifier(model_with()), THREE_CLASSES),
     "voting": lambda: (VotingClassifier([("a", model_with()), ("b", model_with())]), Y200_UNIFORM),
-    "outputs": lambda: (MultiOutputClassifier(model_with()), np.column_stack([Y200_UNIFORM, THREE_CLASSES])),
+    "outputs": lambda: (
+        MultiOutputClassifier(DPSGDClassifier(n_epochs=2)),
+        np.column_stack([Y200_UNIFORM, THREE_CLASSES]),
+    ),
     "targets": lambda: (MultiOutputRegressor(DPRidge(target_bounds=(-1, 1))), X200_UNIFORM[:, :2]),
     "threshold": lambda: (FixedThresholdClassifier(model_with(classes=[0, 1]), threshold=0.3), Y200_UNIFORM),
     "union": lambda: (
@@ -1060,7 +1063,7 @@ def test_what_sees_another_part_of_the_rows_does_not_belong_to_a_plan_for_one():
 
 def _searches_in_composites():
     bins, ridge = binner_of_4(), DPRidge(target_bounds=(-1, 1), delta=1e-5)
-    search = DPSearchCV(private_model(), {}, n_trials=1, delta=1e-4)
+    search = DPSearchCV(private_model(noise="gaussian"), {}, n_trials=1, delta=1e-4)
     found = clone(search).set_params(epsilon=0.5)
     yield OneVsRestClassifier(found), THREE_CLASSES
     yield VotingClassifier([("a", found), ("b", private_model())]), Y200_UNIFORM
@@ -1070,9 +1073,9 @@ def _searches_in_composites():
     of_targets = DPSearchCV(ridge, {}, n_trials=1, epsilon=0.5, delta=1e-4, max_loss=1.0)
     yield MultiOutputRegressor(of_targets), X200_UNIFORM[:, :2]
     union = FeatureUnion([("a", DPPCA(2, delta=1e-5)), ("b", DPScaler(bounds=(-3, 3), delta=1e-5))])
-    yield clone(search).set_params(estimator=make_pipeline(union, private_model())), Y200_UNIFORM
+    yield clone(search).set_params(estimator=make_pipeline(union, private_model(noise="gaussian"))), Y200_UNIFORM
     columns = ColumnTransformer([("a", bins, [0]), ("b", PublicScaler((-1, 1)), [1, 2])], sparse_threshold=0)
-    yield clone(search).set_params(estimator=make_pipeline(columns, private_model())), Y200_UNIFORM
+    yield clone(search).set_params(estimator=make_pipeline(columns, private_model(noise="gaussian"))), Y200_UNIFORM
 
 
 @pytest.mark.parametrize(("model", "y"), [*_searches_in_composites()])
@@ -1335,7 +1338,7 @@ def test_a_report_that_has_published_something_says_that_it_released_none_of_its
 @pytest.mark.parametrize(
     "model",
     [
-        make_pipeline(DPBinner(4), AMPClassifier(classes=["secret a", "secret b"])),
+        make_pipeline(DPBinner(4), AMPClassifier(noise="gaussian", classes=["secret a", "secret b"])),
         OneVsRestClassifier(AMPClassifier()),
         VotingClassifier([("a", AMPClassifier())]),
     ],

@@ -271,7 +271,7 @@ def test_one_release_is_one_trial_where_the_projection_is_drawn_anew(seeded):
         audit_epsilon(OfNoiseOfItsOwn(), a, b, n_trials=8)
     assert len(ledger.entries) == 16
     sketch = DPSignRP(1, delta=1e-3, max_change=2.0, min_norm=1.0, method="rr", projection="gaussian")
-    result = audit_epsilon(sketch, a, b, n_trials=500, confidence=0.99)
+    result = audit_epsilon(sketch, a, b, n_trials=300, confidence=0.99)
     assert result.epsilon > 0.5 and not result.exceeds(clone(sketch).fit(a).guarantee_)
     with pytest.raises(ValueError, match="holds a random generator"):  # each trial clones it
         audit_epsilon(OfNoiseOfItsOwn(generator=RNG), a, b)

@@ -200,7 +200,7 @@ INTERRUPTED = [
 
 
 @pytest.mark.parametrize("model", INTERRUPTED, ids=lambda model: type(model).__name__)
-def test_wherever_a_fit_is_interrupted_no_weights_stand_beside_the_guarantee_of_others(model):
+def test_wherever_a_fit_is_interrupted_no_weights_stand_beside_the_guarantee_of_others(model, short_descents):
     classifies = hasattr(model, "classes") and not isinstance(model, DPSearchCV)
     y = (ROWS[:, 0] > 0).astype(int) if classifies else ROWS[:, 0]
     found, number = mixtures(clone(model).fit(ROWS, y), lambda one: one.fit(ROWS, y))

@@ -228,9 +228,9 @@ def test_scores_are_those_of_the_model_and_are_said_to_be_without_noise(folder, 
 
 
 def test_a_model_on_private_bins_is_told_from_one_on_bins_without_noise(folder, capsys, recwarn):
-    """The label changes four times along x, which the few bins found at this epsilon cannot follow."""
+    """The label changes three times along x, which the few bins found at this epsilon cannot follow."""
     x = np.arange(600) % 400 / 100
-    rows = pd.DataFrame({"x": x, "kind": np.where(x % 2 < 1, "low", "high")})
+    rows = pd.DataFrame({"x": x, "kind": np.array(["low", "high", "middle", "high"])[x.astype(int)]})
     rows.to_csv("rows.csv", index=False)
     main(["fit", "rows.csv", "--target", "kind", "--private-bins", "--epsilon", "0.3", "--test", "rows.csv"])
     out = capsys.readouterr().out
@@ -245,11 +245,11 @@ def test_a_model_on_private_bins_is_told_from_one_on_bins_without_noise(folder, 
 
 @pytest.mark.parametrize(
     ("given", "is_found"),
-    [([], True), (["--target-bounds", "0:1"], True), (["--target-bounds", "0:1", "--numbers", "scaled"], False)],
+    [([], True), (["--target-bounds", "0:2"], True), (["--target-bounds", "0:2", "--numbers", "scaled"], False)],
 )
 def test_private_bins_lie_between_bounds_that_are_given(folder, capsys, seeded, given, is_found):
     """Unless scaled numbers are asked for, of classes as of numbers; the reference has bins between them as well."""
-    rows = pd.DataFrame({"x": np.arange(400.0) % 40, "kind": np.arange(400) % 40 // 20})
+    rows = pd.DataFrame({"x": np.arange(400.0) % 40, "kind": np.arange(400) % 40 // 14})
     rows.to_csv("rows.csv", index=False)
     bounded = ["--bounds", "x=0:1000", "--private-bins", "--epsilon", "30", "--test", "rows.csv"]
     main(["fit", "rows.csv", "--target", "kind", *bounded, *given])

@@ -70,17 +70,17 @@ EASY = {"epsilon": 100.0, "max_norm": 10.0}
 PROJECTED = DPRidge(target_bounds=(-300, 300), **EASY, mechanism="projection")
 ESTIMATORS = [
     *SKETCHES,
-    AMPClassifier(**EASY),
-    AMPClassifier(**EASY, loss="huber_hinge", adjacency="add_remove"),
+    AMPClassifier(**EASY, noise="gaussian"),
+    AMPClassifier(**EASY, noise="gaussian", loss="huber_hinge", adjacency="add_remove"),
     AMPClassifier(**EASY, loss="capped_log_loss"),
     AMPClassifier(**EASY, noise="product", multi_class="ovr"),
     ProductNoiseOutputPerturbation(**EASY),
     ProductNoiseOutputPerturbation(**EASY, loss="huber_hinge", radius="gaussian"),
     # Published product noise is not defined below four weights, which some checks have.
     AMPClassifier(**EASY, noise="gaussian", multi_class="ovr", calibration=Published(epsilon2=1.0, analytic=True)),
-    DPSGDClassifier(**EASY),
-    DPSGDClassifier(**EASY, noise="product", n_epochs=20, learning_rate=0.1),
-    DPSGDClassifier(**EASY, calibration=Published(noise_multiplier=0.1)),
+    DPSGDClassifier(**EASY, n_epochs=10),
+    DPSGDClassifier(**EASY, noise="product", n_epochs=10, learning_rate=0.2),
+    DPSGDClassifier(**EASY, n_epochs=10, calibration=Published(noise_multiplier=0.1)),
     MIDPRegressor(),
     MIDPRegressor(fit_intercept=True, max_abs=10.0, min_residual=2.0),
     MIDPRegressor(mechanism="additive"),
@@ -94,7 +94,7 @@ ESTIMATORS = [
     DPRidge(target_bounds=(-300, 300), **EASY),
     DPRidge(target_bounds=(-300, 300), **EASY, mechanism="moments"),
     PROJECTED,
-    DPSearchCV(AMPClassifier(max_norm=10.0), {}, epsilon=100.0, n_trials=1, random_state=0),
+    DPSearchCV(AMPClassifier(noise="gaussian", max_norm=10.0), {}, epsilon=100.0, n_trials=1, random_state=0),
     DPSearchCV(
         DPRidge(target_bounds=(-300, 300), max_norm=10.0, mechanism="moments"),
         {},
@@ -107,10 +107,10 @@ ESTIMATORS = [
 # Its batches are random whether or not there is noise, whose scale is given: finding it takes longer than a fit.
 SAMPLED = DPSGDClassifier(
     epsilon=100.0,
-    hidden_layer_sizes=(16,),
-    n_epochs=12,
-    batch_size=30,
-    learning_rate=1.0,
+    hidden_layer_sizes=(8,),
+    n_epochs=6,
+    batch_size=60,
+    learning_rate=2.0,
     calibration=Published(noise_multiplier=0.34),
 )
 SCALERS = [

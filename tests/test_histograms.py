@@ -430,7 +430,7 @@ def is_named(fitted):
 def test_a_name_that_one_row_has_is_hidden_and_a_lower_threshold_caught(monkeypatch, seeded):
     """An attack that looks for the name finds nothing; and with a tenth of the threshold, a violation."""
     release = DPHistograms(epsilon=0.1, delta=0.05)
-    options = {"n_trials": 150, "distinguishers": ["linear"], "confidence": 0.999, "delta": 0.05}
+    options = {"n_trials": 120, "distinguishers": ["linear"], "confidence": 0.999, "delta": 0.05}
 
     def audit():
         return audit_epsilon(lambda X: is_named(clone(release).fit(X)), NAMED, UNNAMED, **options)

@@ -127,7 +127,7 @@ def test_no_neighbours_are_further_apart_than_the_sensitivity(monkeypatch):
     X, y = table(20)
     for adjacency in ("replace_one", "add_remove"):
         distances = []
-        for trial in range(200):
+        for trial in range(80):
             here, there = X.copy(), X.copy()
             targets = y.copy(), y.copy()
             direction = rng.normal(size=4)
@@ -342,7 +342,7 @@ def test_an_audit_of_moments_with_a_row_left_out_finds_a_quarter_of_the_noise_an
     model = DPMoments(epsilon=epsilon_between_grids(3), delta=0.01, adjacency="add_remove")
     X = np.ones((3, 1))
     guarantee = model.fit(X).guarantee_
-    audit = partial(audit_epsilon, model, X, X[:2], n_trials=110, confidence=0.999)
+    audit = partial(audit_epsilon, model, X, X[:2], n_trials=80, confidence=0.999)
     of_line = {"delta": guarantee.profile(0.25), "distinguishers": ["likelihood"]}
     for options in (of_line, {"distinguishers": ["lowest bits"]}):
         assert not audit(**options).exceeds(guarantee)

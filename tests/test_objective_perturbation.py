@@ -245,7 +245,7 @@ def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, ca
         edges = np.linspace(-width, width, 10_001)
         first, second = (_log_masses(loss, data, edges, penalty, scale, power) for data in pair)
     else:
-        points, cell = _grid(n_features, width, 401)
+        points, cell = _grid(n_features, width, 301)
         first, second = (
             _log_density(_risk_terms(loss, *data, points[:, :, None], penalty), scale, power) for data in pair
         )

@@ -341,7 +341,7 @@ def released(monkeypatch):
 @pytest.mark.parametrize("kind", ["array", "frame"])
 def test_no_row_is_released_twice_in_one_computation(kind, together, rows, released):
     """Whatever collections are made of the sketches: dask would run a task once for each kind of them."""
-    X = da.from_array(rows, chunks=(10, 20)) if kind == "array" else as_frame(rows, 5)
+    X = da.from_array(rows, chunks=(25, 20)) if kind == "array" else as_frame(rows, 2)
     collections = TOGETHER[together](DPOPORP(4, random_state=0).fit(X).transform(X))
     for is_persisted, is_optimized in itertools.product((False, True), repeat=2):
         scheduler = "synchronous" if is_persisted == is_optimized else "threads"  # each beside each of both

@@ -60,8 +60,8 @@ DENSE = [
     iDPSignRP(4, random_state=0),
     iDPSignRP(4, method="rr", projection="gaussian", random_state=0),
 ]
+ONE_OF_EACH = {sketch.get_params().get("projection", "oporp"): sketch for sketch in (EXACT + DENSE)[::-1]}
 exact = pytest.mark.parametrize("sketch", EXACT, ids=repr)
-dense = pytest.mark.parametrize("sketch", DENSE, ids=repr)
 
 
 def test_every_projection_of_a_sketch_is_listed():
@@ -181,10 +181,15 @@ def computed_of_a_table(sketch, dtype):
     return computed(clone(sketch).fit(X), X.astype(np.float64)).tobytes()
 
 
+def types_of(sketch):
+    """Of two sketches with one projection the second has floats alone: no sketch is given whole numbers as such."""
+    return TYPES if sketch in ONE_OF_EACH.values() else TYPES[:2]
+
+
 @pytest.mark.parametrize("storage", STORAGE)
 @exact
 def test_storage_does_not_matter(sketch, storage):
-    for dtype in TYPES:
+    for dtype in types_of(sketch):
         stored = stored_table(storage, dtype)
         assert computed(clone(sketch).fit(stored), stored).tobytes() == computed_of_a_table(sketch, dtype), dtype
 
@@ -200,17 +205,22 @@ def rounding(X, W):
     return (terms * abs(U).sum(axis=1) / 2**53)[:, None] * abs(W).max(axis=0)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
-@dense
+@pytest.mark.parametrize(
+    ("sketch", "dtype"),
+    [(sketch, dtype) for sketch in DENSE for dtype in types_of(sketch) if dtype not in (np.int64, bool)],
+    ids=lambda one: getattr(one, "__name__", repr(one)),
+)
 def test_storage_moves_a_dense_projection_by_its_rounding_only(sketch, dtype):
     """Each component is within ``(n + 1) 2^-53 |u|_1 max |w|`` of the real one."""
     X = table(dtype)
     W = as_fractions(projection_matrix(clone(sketch).fit(X).projection_))
-    real, allowed = as_fractions(X) @ W, rounding(X, W)
+    real, allowed, within = as_fractions(X) @ W, rounding(X, W), set()
     for storage in STORAGE:
         stored = stored_table(storage, dtype)
-        error = abs(as_fractions(computed(clone(sketch).fit(stored), stored)) - real)
-        assert (error <= allowed).all(), storage
+        found = computed(clone(sketch).fit(stored), stored)
+        if found.tobytes() not in within:
+            assert (abs(as_fractions(found) - real) <= allowed).all(), storage
+            within.add(found.tobytes())
 
 
 # Neighbours in the table
@@ -273,13 +283,17 @@ def test_scaled_rows_are_vectors_too(storage):
 BINNER = PublicBinner(edges=[*-np.logspace(3, -5, 9), 0.0, *np.logspace(-5, 3, 9)], sparse_output=False)
 
 
+@cache
+def binned_table(dtype):
+    X = table(dtype)
+    return clone(BINNER).fit(X).transform(X.astype(np.float64))
+
+
 @pytest.mark.parametrize("storage", STORAGE)
 def test_binned_rows_are_vectors_too(storage):
     for dtype in TYPES:
-        X = table(dtype)
-        stored = STORAGE[storage](X)
-        expected = clone(BINNER).fit(X).transform(X.astype(np.float64))
-        assert np.array_equal(clone(BINNER).fit(stored).transform(stored), expected)
+        stored = stored_table(storage, dtype)
+        assert np.array_equal(clone(BINNER).fit(stored).transform(stored), binned_table(dtype))
 
 
 MAPS = [BINNER, PublicScaler((-100, 100), fill=7)]

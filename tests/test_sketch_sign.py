@@ -216,7 +216,7 @@ def test_binomial_calibration_is_exact():
 
 def test_number_of_differing_signs_is_binomial():
     """Over draws of a Gaussian W, the signs of two rows at their largest angle differ Binomial(k, q) times."""
-    k, draws, beta = 16, 4000, 0.4
+    k, draws, beta = 16, 2000, 0.4
     angle = 2 * np.arcsin(beta / 2)
     pair = np.zeros((2, 5))
     pair[:, :2] = [[1, 0], [np.cos(angle), np.sin(angle)]]
@@ -354,9 +354,9 @@ def spread_neighbours(beta, p, dtype, relation):
 
 
 @wide
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n_repeats", [1, 4])
-@pytest.mark.parametrize("k", [4, 32])
+@pytest.mark.parametrize(
+    ("k", "n_repeats", "dtype"), [(4, 1, np.float64), (4, 4, np.float32), (32, 1, np.float32), (32, 4, np.float64)]
+)
 @pytest.mark.parametrize(("relation", "epsilon"), [("l1", 0.01), ("l1", 2.0), ("l1", 30.0), ("l2", 0.1), ("l2", 8.0)])
 def test_loss_of_laplace_flips_is_epsilon(pluses, relation, epsilon, k, n_repeats, dtype):
     """Wherever a change goes, the loss reaches epsilon, but for the margin of rounding, and no more."""
@@ -516,7 +516,7 @@ def test_delta_of_projections_without_a_norm_is_exact_for_every_row(pluses, opti
     """All eight bits may change their sign: delta is reached there, up to rounding, and passed by no other pair."""
     sketch = DPSignRP(8, epsilon=2.0, delta=delta, random_state=1, **options).fit(np.ones((1, 13)))
     first, second = spread_neighbours(1.0, 13, np.float64, "l1")
-    few = np.random.default_rng(0).permutation(len(first))[:6]
+    few = np.random.default_rng(0).permutation(len(first))[:3]
     W = projection_matrix(sketch.projection_)
     step = np.linalg.lstsq(W.T, np.ones(8), rcond=None)[0]
     step *= 0.4999 / np.abs(step).sum()
@@ -560,7 +560,7 @@ def test_laplace_flips_that_need_no_delta_use_none_and_state_what_holds_of_any_d
 def test_what_is_stated_holds_of_any_draw_of_the_projection(sketch):
     """A report before a fit, or of folds, has one projection, and the fit draws another: it was stated of the first."""
     stated = []
-    for seed in range(25):
+    for seed in range(15):
         guarantee = clone(sketch).set_params(random_state=seed).fit(np.zeros((1, 6))).guarantee_
         loss = guarantee.loss
         if loss is None or loss.mu or loss.profiles:  # a projection of zeros loses nothing

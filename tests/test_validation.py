@@ -6,7 +6,7 @@ import re
 import threading
 import traceback
 import warnings
-from functools import partial
+from functools import cache, partial
 
 import joblib
 import numpy as np
@@ -108,6 +108,16 @@ def labels(estimator):
     return [0.0, 1.0, 1.0, 0.0] * 10 if is_classifier(estimator) or is_regressor(estimator) else None
 
 
+@cache
+def fit_to_rows(estimator):
+    return clone(estimator).fit(ROWS, labels(estimator))
+
+
+def fitted_to_rows(estimator):
+    """Return a copy of one fit, which failures may leave unfitted."""
+    return copy.copy(fit_to_rows(estimator))
+
+
 def refusal(function, *data):
     """What a refusal prints, with all that it chains to."""
     with warnings.catch_warnings():
@@ -134,7 +144,7 @@ def calls(fitted, X, y):
 @as_form
 def test_text_is_not_quoted(estimator, form):
     y, text = labels(estimator), FORMS[form](TEXT)
-    for method, data in calls(clone(estimator).fit(ROWS, y), text, y):
+    for method, data in calls(fitted_to_rows(estimator), text, y):
         assert "X has text where numbers should be" in str(refusal(method, *data))
 
 
@@ -156,7 +166,7 @@ def test_text_is_not_quoted(estimator, form):
 )
 def test_numbers_are_not_quoted(estimator, X, message):
     y = labels(estimator)
-    for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
+    for method, data in calls(fitted_to_rows(estimator), X, y):
         assert re.search(message, str(refusal(method, *data)))
 
 
@@ -183,7 +193,7 @@ class Cell:
 )
 def test_what_a_cell_says_is_not_quoted_however_it_begins(estimator, error):
     y, cells = labels(estimator), np.array([[0.1, Cell(error)], *ROWS[1:]], dtype=object)
-    for method, data in calls(clone(estimator).fit(ROWS, y), cells, y):
+    for method, data in calls(fitted_to_rows(estimator), cells, y):
         assert "withheld" in str(refusal(method, *data))
 
 
@@ -209,7 +219,7 @@ TIMES = {
 def test_times_are_no_numbers(estimator, X):
     """NaT came out as -9.2e18, and a date as the number of its ticks: in which unit depends on the table."""
     y = labels(estimator)
-    for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
+    for method, data in calls(fitted_to_rows(estimator), X, y):
         assert "X has dates or spans of time where numbers should be" in str(refusal(method, *data))
 
 
@@ -226,7 +236,7 @@ def test_missing_values_bring_no_advice_that_looks_at_the_rows(estimator, form):
     """scikit-learn's names imputers, dropping rows and another model: all of them read the data without noise."""
     make = {"array": np.array, "sparse": sp.csr_array, "frame": pd.DataFrame}[form]
     X, y = make(np.array([[np.nan, 2.0], [0.0, 1.0]] * 20)), labels(estimator)
-    for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
+    for method, data in calls(fitted_to_rows(estimator), X, y):
         told = str(refusal(method, *data))
         assert told == (
             "X contains NaN. Before the private step put SimpleImputer(strategy='constant', fill_value=0, "
@@ -456,7 +466,7 @@ def test_missing_values_are_refused_whatever_scikit_learn_assumes(estimator):
     y, missing = labels(estimator), [[0.1, np.nan], *ROWS[1:]]
     with config_context(assume_finite=True):
         for X in (missing, sp.csr_array(missing), sp.coo_array(missing)):
-            for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
+            for method, data in calls(fitted_to_rows(estimator), X, y):
                 assert "X contains NaN" in str(refusal(method, *data))
 
 
