@@ -483,11 +483,11 @@ def test_the_guarantee_is_stated_in_full(estimator, binary):
 
 @pytest.mark.parametrize("estimator", BOTH)
 def test_everything_fitted_but_the_weights_depends_on_public_facts_only(estimator, three_classes):
-    """Other rows and labels of the same shape change coef_ and intercept_, and nothing else."""
+    """Other rows and labels of the same shape change coef_ and intercept_, and the name that follows from them."""
     X, y = three_classes
     rng = np.random.default_rng(1)
     one, other = estimator().fit(X, y), estimator().fit(rng.normal(size=X.shape), rng.permutation(y))
-    released = {"coef_", "intercept_"}
+    released = {"coef_", "intercept_", "_fit_name"}
     for name in vars(one).keys() - released - {"classes_"}:
         assert getattr(one, name) == getattr(other, name), name
     np.testing.assert_array_equal(one.classes_, other.classes_)
