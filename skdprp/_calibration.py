@@ -180,7 +180,7 @@ def snapshot(estimator):
     """
     twin, parameters = object.__new__(type(estimator)), estimator._get_param_names()
     for name, value in vars(estimator).copy().items():
-        if not name.endswith("_") and name != "_fit_name":
+        if not name.endswith("_") and name not in ("_fit_name", "_name_in_file"):
             vars(twin)[name] = _plain(value) if name in parameters else value
     twin._fitted_behind = fits_before()  # now, as another thread may fit a step before it meanwhile
     twin._validate_params()  # what was checked as `fit` was called may have been set since

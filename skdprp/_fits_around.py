@@ -72,15 +72,17 @@ def has_labels_of_members(model):
 
 
 def note_fits_before():
-    """Note of each step of a pipeline within which something is released what it is fitted behind.
+    """Note of each class of the user within whose fit something is released what it is fitted behind.
 
-    Private estimators of this library do that themselves, as their fits begin.
+    Private estimators of this library do that themselves, as their fits begin, and composites consist of others.
     """
-    fits = list(_fits_of_pipelines())
-    for i, (step, _) in enumerate(fits):
-        if not any(kind.__module__.startswith("skdprp.") for kind in type(step).__mro__):
-            with suppress(Exception):  # a class of the user may refuse it, and nothing may fail beside a release
-                step._fitted_behind = _joined(fits[i:])
+    fits = list(_fits_around())
+    for i, (fitted, _) in enumerate(fits):
+        kind = type(fitted)
+        is_composite = kind.__module__.startswith("sklearn.")
+        if not is_composite and not any(one.__module__.startswith("skdprp.") for one in kind.__mro__):
+            with suppress(Exception):  # it may refuse that, and nothing may fail beside a release
+                fitted._fitted_behind = _joined(fits[i:])
 
 
 def was_behind_others(estimator, names):
@@ -99,19 +101,22 @@ def was_behind_others(estimator, names):
 
 def fits_before():
     """Names of the private fits before the step whose fit begins, in all pipelines of scikit-learn around it."""
-    return _joined(_fits_of_pipelines())
+    return _joined(_fits_around())
 
 
 def _joined(fits):
     return " ".join(sorted(name for _, names in fits for name in names))
 
 
-def _fits_of_pipelines():
-    """Yield the step that is fitted, and names of the fits before it, of each pipeline around, from within."""
+def _fits_around():
+    """Yield from within what scikit-learn fits around this, and the names of the private fits before a step."""
     before_last = []
     for frame in _frames_around():
-        method = frame.f_code.co_name
-        if frame.f_globals.get("__name__") != "sklearn.pipeline" or method not in _FITS_OF_PIPELINES:
+        module, method = str(frame.f_globals.get("__name__")), frame.f_code.co_name
+        if module != "sklearn.pipeline" or method not in _FITS_OF_PIPELINES:
+            if module.startswith("sklearn.") and method.startswith("_fit_"):  # a function that fits one member
+                estimator, transformer = _variables(frame, "estimator", "transformer")
+                yield transformer if estimator is None else estimator, []
             continue
         pipeline, place = _variables(frame, "self", "step_idx")
         if not hasattr(pipeline, "steps"):  # but is a FeatureUnion
@@ -152,7 +157,8 @@ def _name_of(step, held):
         if type(step).__name__ != "FrozenEstimator" and hasattr(stated := getattr(step, "guarantee_", None), "epsilon"):
             facts = {fact: getattr(stated, fact, None) for fact in _STATED_OF_OTHERS}
             # Those of a class of the user have no name: those of one guarantee have the same.
-            return [str(held.get("_fit_name") or _digest(_numbers_of(facts, depth=8)))]
+            names = held.get("_name_in_file"), held.get("_fit_name")
+            return [str(next(filter(None, names), None) or _digest(_numbers_of(facts, depth=8)))]
     return []
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from attacks import LAPLACE_SKETCH, X240, Y240, private_model, sketch
+from joblib import parallel_config
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
@@ -25,6 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
@@ -462,6 +464,63 @@ def test_a_model_of_the_user_is_behind_what_it_was_fitted_behind(last, is_by_led
     for one in (pipeline, pickle.loads(pickle.dumps(pipeline))):
         assert privacy_report(one).total is None
     assert privacy_report(pipeline.fit(X60, Y60)).total.epsilon < 2.0
+
+
+class Refuses(Holds):
+    """Refuses an epsilon, or labels, before anything is released."""
+
+    def __init__(self, epsilon=1.0):
+        self.epsilon = epsilon
+
+    def fit(self, X, y):
+        if self.epsilon < 0 or np.max(y) > 1:
+            raise ValueError("epsilon or labels")
+        return super().fit(X, y)
+
+
+def two_of(kind):
+    first, second = Refuses(), Refuses()
+    if kind is MultiOutputClassifier:
+        return MultiOutputClassifier(first), np.c_[Y60, 1 - Y60], np.c_[Y60, np.full(60, 7)]
+    return VotingClassifier([("first", first), ("second", second)]), Y60, None
+
+
+@pytest.mark.parametrize("kind", [MultiOutputClassifier, VotingClassifier])
+def test_members_of_the_user_of_which_one_is_refused_stand_behind_what_they_were_fitted_behind(kind):
+    """The first of the new members released something, and all old ones, which stayed, passed for new."""
+    last, y, typo = two_of(kind)
+    pipeline = make_pipeline(DPScaler(bounds=(-1, 1), epsilon=5.0, delta=1e-6), last).fit(X60, y)
+    assert privacy_report(pipeline).total.epsilon > 4.0
+    pipeline[0].set_params(epsilon=0.1)
+    if typo is None:
+        last.set_params(second__epsilon=-1.0)
+    refused(pipeline.fit, X60, y if typo is None else typo)
+    assert privacy_report(pipeline).total is None
+    if typo is None:
+        last.set_params(second__epsilon=1.0)
+    assert privacy_report(pipeline.fit(X60, y)).total.epsilon < 4.0
+
+
+@pytest.mark.parametrize("member", [private_model(), Holds()], ids=repr)
+def test_members_that_workers_fit_again_have_a_total(member):
+    """What the ensemble was fitted behind at first was noted of it, and workers note nothing."""
+    ensemble = VotingClassifier([("one", member), ("other", clone(member))])
+    pipeline = make_pipeline(DPScaler(bounds=(-1, 1), delta=1e-6), ensemble).fit(X60, Y60)
+    before = privacy_report(pipeline).total.epsilon
+    with parallel_config("threading"):
+        ensemble.set_params(n_jobs=2)
+        for _ in range(2):
+            assert privacy_report(pipeline.fit(X60, Y60)).total.epsilon == before
+
+
+def test_a_file_of_sketches_of_lazy_rows_has_the_total_of_a_sketch(tmp_path):
+    """As in another process: it was the sketch that had released lazy rows, and not the one of the file."""
+    da = pytest.importorskip("dask.array")
+    sketched = DPOPORP(4, delta=1e-6).fit(X60)
+    sketches = sketched.transform(da.from_array(X60, chunks=(30, 4))).compute()
+    assert privacy_report(sketched).total is None
+    save_release(tmp_path / "sketches.npz", sketches, sketched)
+    assert privacy_report(load_release(tmp_path / "sketches.npz").estimator).total.epsilon == 1.0
 
 
 @pytest.mark.filterwarnings("ignore:No guarantee covers:skdprp.PrivacyWarning")

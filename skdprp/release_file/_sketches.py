@@ -183,7 +183,7 @@ def _describe(estimator):
     was_seeded = estimator._fit_name in RELEASED_SEEDED or getattr(estimator, "_came_with_seeded_sketches", False)
     return {
         "sketch": type(estimator).__name__,
-        "fit": estimator._fit_name,
+        "fit": getattr(estimator, "_name_in_file", estimator._fit_name),
         "parameters": parameters,
         "feature_names": None if names is None else list(names),
         "projection": _describe_projection(estimator.projection_),
@@ -264,8 +264,9 @@ def _rebuild(header, sketches, probe, *, largest):
     _check_guarantee(guarantee, header["fitted"], estimator)
     known = {name: getattr(guarantee, name) for name in ("audited_epsilon", "violation")}
     state(estimator, replace(estimator.guarantee_, **known))
-    estimator._fit_name = header.get("fit", estimator._fit_name)  # which a model that was fitted behind it knows
-    if type(estimator._fit_name) is not str or not re.fullmatch("[0-9a-f]{32}", estimator._fit_name):
+    # A model that was fitted behind it knows this name. Its own says what it releases from now on.
+    estimator._name_in_file = header.get("fit", estimator._fit_name)
+    if type(estimator._name_in_file) is not str or not re.fullmatch("[0-9a-f]{32}", estimator._name_in_file):
         raise ValueError("its fit has another name than fits have.")
     guarantee = replace(estimator.guarantee_, seeded=guarantee.seeded)
     estimator._came_with_seeded_sketches = guarantee.seeded
