@@ -233,5 +233,6 @@ def take_over(estimator, fitted):
 
 def _drop_others(estimator, fitted):
     for name in vars(estimator).copy():
-        if name.endswith("_") and not name.startswith("__") and name not in vars(fitted):
+        is_of_a_fit = name == "_name_in_file" or (name.endswith("_") and not name.startswith("__"))
+        if is_of_a_fit and name not in vars(fitted):
             vars(estimator).pop(name, None)
