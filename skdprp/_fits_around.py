@@ -74,13 +74,14 @@ def has_labels_of_members(model):
 def note_fits_before():
     """Note of each class of the user within whose fit something is released what it is fitted behind.
 
-    Private estimators of this library do that themselves, as their fits begin, and composites consist of others.
+    Private estimators of this library do that themselves, as their fits begin. Composites of several consist of others,
+    of which a refused fit leaves some as they were.
     """
     fits = list(_fits_around())
     for i, (fitted, _) in enumerate(fits):
         kind = type(fitted)
-        is_composite = kind.__module__.startswith("sklearn.")
-        if not is_composite and not any(one.__module__.startswith("skdprp.") for one in kind.__mro__):
+        is_of_several = kind.__module__.startswith("sklearn.") and kind.__name__ != "FixedThresholdClassifier"
+        if not is_of_several and not any(one.__module__.startswith("skdprp.") for one in kind.__mro__):
             with suppress(Exception):  # it may refuse that, and nothing may fail beside a release
                 fitted._fitted_behind = _joined(fits[i:])
 
