@@ -180,7 +180,7 @@ def snapshot(estimator):
     """
     twin, parameters = object.__new__(type(estimator)), estimator._get_param_names()
     for name, value in vars(estimator).copy().items():
-        if not name.endswith("_") and name not in ("_fit_name", "_name_in_file"):
+        if not _is_of_a_fit(name):
             vars(twin)[name] = _plain(value) if name in parameters else value
     twin._fitted_behind = fits_before()  # now, as another thread may fit a step before it meanwhile
     twin._validate_params()  # what was checked as `fit` was called may have been set since
@@ -233,6 +233,9 @@ def take_over(estimator, fitted):
 
 def _drop_others(estimator, fitted):
     for name in vars(estimator).copy():
-        is_of_a_fit = name == "_name_in_file" or (name.endswith("_") and not name.startswith("__"))
-        if is_of_a_fit and name not in vars(fitted):
+        if _is_of_a_fit(name) and not name.startswith("__") and name not in vars(fitted):
             vars(estimator).pop(name, None)
+
+
+def _is_of_a_fit(name):
+    return name.endswith("_") or name in ("_fit_name", "_name_in_file")

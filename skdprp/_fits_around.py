@@ -16,7 +16,7 @@ from sklearn import get_config
 _FITS_OF_PIPELINES = ("_fit", "fit", "fit_predict", "fit_transform")
 _STATED = ("guarantee_", "claimed_")
 _STATED_OF_OTHERS = ("definition", "unit", "adjacency", "epsilon", "delta", "loss")  # all that they are told apart by
-WON = "won-"
+_WON = "won-"  # begins the names of steps of which a search states what holds of itself
 _PLAIN = {str, bytes, bool, int, float, complex, type(None), np.str_, np.float64, np.float32, np.int64}
 _FITTED_IN_PLACE = {"Pipeline": "steps", "FeatureUnion": "transformer_list", "FrozenEstimator": "estimator"}
 
@@ -94,7 +94,7 @@ def was_behind_others(estimator, names):
     """
     held = getattr(estimator, "__dict__", {})  # as some pass on what others have
     own = str(held.get("_fit_name", ""))
-    if own.startswith(WON):  # what it states holds of all steps of all trials of its search
+    if own.startswith(_WON):  # what it states holds of all steps of all trials of its search
         names = [name for name in names if not name.startswith(own[: own.rindex("-") + 1])]
     then, now = Counter(str(held.get("_fitted_behind", "")).split()), Counter(names)
     return bool(then - now) and bool(now - then)
@@ -175,7 +175,7 @@ def name_anew(steps):
     named = [step for step in steps if hasattr(step, "_fit_name")]  # which a class of the user has not
     won = _digest([step._fit_name for step in named])
     for step in named:
-        step._fit_name = f"{WON}{won}-{step._fit_name}"
+        step._fit_name = f"{_WON}{won}-{step._fit_name}"
 
 
 def _digest(facts):
@@ -241,7 +241,7 @@ def note_fit(estimator, *, is_seeded, of_a_fit):
 
 
 def _variables(frame, *names):
-    """Variables of a method of scikit-learn by their names, or None."""
+    """Variables of a function of scikit-learn by their names, or None."""
     known = frame.f_locals
     found = [known.get(name) for name in names]
     # A copy that the frame keeps: rows in it would stay in memory as long. A debugger writes it back into the frame.

@@ -391,8 +391,8 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
             raise TypeError(f"Expected Moments, such as estimator.moments_, got {type(moments).__name__}.")
         model = snapshot(self)
         model._calibrated_for = None  # the release was calibrated for parameters of another
-        if moments is vars(self).get("moments_"):
-            model._fitted_behind = self._fitted_behind
+        if moments is vars(self).get("moments_"):  # of rows that passed what its fit was behind
+            model._fitted_behind = getattr(self, "_fitted_behind", "")
         model._learn(moments)
         model.moments_, model.delta_, model.scale_ = moments, moments.guarantee.delta, moments.noise.scale
         state(model, replace(moments.guarantee, per="fit"))  # of a sum it says nothing

@@ -148,8 +148,8 @@ class PrivateHistograms(
             raise TypeError(f"Expected Histograms, such as estimator.histograms_, got {type(histograms).__name__}.")
         model = snapshot(self)
         model._calibrated_for = None  # the release was calibrated for parameters of another
-        if histograms is vars(self).get("histograms_"):
-            model._fitted_behind = self._fitted_behind
+        if histograms is vars(self).get("histograms_"):  # of rows that passed what its fit was behind
+            model._fitted_behind = getattr(self, "_fitted_behind", "")
         model._learn(histograms)
         model.histograms_, model.delta_ = histograms, histograms.guarantee.delta
         model.scale_, model.threshold_ = histograms.scale, histograms.threshold

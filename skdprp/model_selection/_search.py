@@ -464,9 +464,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         model.best_params_, model.best_score_ = best.params, score.printed(mean)
         won = [step for _, step in all_steps(model.best_estimator_) if has_guarantee(step)]
         name_anew(won)
+        for step in won:
+            _state_anew(step, model)
         for path, step in all_steps(model.best_estimator_):
-            if has_guarantee(step):
-                _state_anew(step, model)
             if path in best.unlisted:  # a clone that is fitted to other rows would take the labels of y for a list
                 step.classes, step._calibrated_for = None, step._calibrated_for | {"classes": None}
         take_over(self, model)
