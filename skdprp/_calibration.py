@@ -10,6 +10,7 @@ import numpy as np
 from ._digits import to_python
 from ._errors import warn_at_caller
 from ._fits_around import fits_before, name_of_fit, note_fit
+from ._recording import in_plan
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
 from .mechanisms.published import Published
@@ -182,7 +183,8 @@ def snapshot(estimator):
     for name, value in vars(estimator).copy().items():
         if not _is_of_a_fit(name):
             vars(twin)[name] = _plain(value) if name in parameters else value
-    twin._fitted_behind = fits_before()  # now, as another thread may fit a step before it meanwhile
+    if not in_plan():  # where steps are fitted one by one
+        twin._fitted_behind = fits_before()  # now, as another thread may fit a step before it meanwhile
     twin._validate_params()  # what was checked as `fit` was called may have been set since
     return twin
 

@@ -36,7 +36,10 @@ def note_release():
             if module == "sklearn.compose._column_transformer" and method == "fit_transform":
                 (columns,) = _variables(frame, "self")
                 columns._width_of_fit = columns.n_features_in_
-                _note_earlier([member for _, member, _ in columns.transformers_])
+                earlier = {name: member for name, member, _ in columns.transformers_}
+                _note_earlier(earlier.values())
+                private = {name for name, member in earlier.items() if names_of_fits([member])}
+                columns._earlier_releases = private | getattr(columns, "_earlier_releases", set())
 
 
 def _note_earlier(members):
@@ -49,6 +52,11 @@ def _note_earlier(members):
 
 def _has_earlier(members):
     return any("_is_of_earlier_fit" in getattr(member, "__dict__", ()) for member in members)
+
+
+def has_lost_releases(columns, branches):
+    """Whether some branch of a ColumnTransformer released rows in an earlier fit, and has no columns in the last."""
+    return bool(getattr(columns, "_earlier_releases", set()) - set(branches))
 
 
 def has_width_of_members(columns):
@@ -86,18 +94,24 @@ def note_fits_before():
                 fitted._fitted_behind = _joined(fits[i:])
 
 
-def was_behind_others(estimator, names):
+def was_behind_others(estimator, names, *, is_released):
     """Whether it was fitted behind other fits than those before it now, by their names, as far as that was noted.
 
-    A second fit of a pipeline that is refused may leave a model behind new bins. What it was fitted behind is charged
-    with it, or is not there at all: then its own guarantee says that it is to be added.
+    A second fit of a pipeline that is refused, or of another pipeline that shares a step, may leave a model behind new
+    bins, or without those that it was fitted on. It may be behind more than it has seen if all of that is charged; but
+    behind what released rows it costs nothing only if it saw these, and not the rows themselves. Steps of a winner may
+    stand without what their search is behind: they are reported by themselves, too.
     """
     held = getattr(estimator, "__dict__", {})  # as some pass on what others have
+    if "_fitted_behind" not in held:
+        return False
     own = str(held.get("_fit_name", ""))
-    if own.startswith(_WON):  # what it states holds of all steps of all trials of its search
+    has_won = own.startswith(_WON)
+    if has_won:  # what it states holds of all steps of all trials of its search
         names = [name for name in names if not name.startswith(own[: own.rindex("-") + 1])]
-    then, now = Counter(str(held.get("_fitted_behind", "")).split()), Counter(names)
-    return bool(then - now) and bool(now - then)
+    then, now = Counter(str(held["_fitted_behind"]).split()), Counter(names)
+    gone, others = bool(then - now), bool(now - then)
+    return (others and is_released) or (gone and (others or not has_won))
 
 
 def fits_before():

@@ -45,11 +45,14 @@ from skdprp import (
     DPRidge,
     DPScaler,
     DPSearchCV,
+    DPSGDClassifier,
     PrivacyGuarantee,
     PrivacyLedger,
+    PrivacyWarning,
     PublicScaler,
     load_model,
     load_release,
+    make_table_preprocessor,
     privacy_report,
     save_model,
     save_release,
@@ -933,3 +936,127 @@ def test_a_refused_fit_to_as_many_classes_hides_no_columns_of_labels(member):
     assert privacy_report(model).total is None
     for fitted in (model.fit(X60, np.arange(60) % 3), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert privacy_report(fitted).total is not None
+
+
+# Steps that two pipelines share, and models that were fitted elsewhere
+
+
+def private_columns(remainder):
+    return ColumnTransformer([("public", PublicScaler((-1, 1)), [0, 1])], remainder=remainder, sparse_threshold=0)
+
+
+def by_another_pipeline(columns, last):
+    make_pipeline(columns, clone(last)).fit(X60[:, :2], Y60)
+
+
+def by_a_part(columns, last):
+    make_pipeline(columns).fit_transform(X60[:, :2])
+
+
+def by_a_refused_fit(columns, last):
+    refused(make_pipeline(columns, last).fit, X60[:, :2], Y60[:30])
+
+
+@pytest.mark.parametrize("again", [by_another_pipeline, by_a_part, by_a_refused_fit])
+@pytest.mark.parametrize("kind", ["model", "votes", "search", "frozen before"])
+def test_a_model_does_not_lose_what_it_was_fitted_behind_when_columns_are_none_later(again, kind, tmp_path):
+    """Without the columns that the bins were of there were none to charge: 1.0 for 5.14, and two fits went well."""
+    last = {
+        "votes": VotingClassifier([("one", private_model())]),
+        "search": DPSearchCV(private_model(), {}, n_trials=1, delta=1e-6, classes=[0, 1], max_loss=1.0),
+    }.get(kind, private_model())
+    remainder = DPScaler(bounds=(-1, 1), epsilon=5.0, delta=1e-6)
+    if kind == "frozen before":
+        remainder = make_pipeline(FrozenEstimator(DPScaler(epsilon=0.1, delta=1e-6).fit(X60[:, 2:])), remainder)
+    columns = private_columns(remainder)
+    pipeline = make_pipeline(columns, last).fit(X60, Y60)
+    assert privacy_report(pipeline).total.epsilon > 4.0
+    again(columns, last)
+    copies = [pickle.loads(pickle.dumps(pipeline)), copy.deepcopy(pipeline)]
+    if kind == "model":
+        with pytest.warns(PrivacyWarning, match="behind another fit"):
+            save_model(tmp_path / "model.npz", pipeline)
+        copies.append(load_model(tmp_path / "model.npz").estimator)
+    for one in (pipeline, *copies):
+        report = privacy_report(one)
+        assert report.total is None and "behind another fit" in str(report.not_covered)
+    assert privacy_report(make_pipeline(columns, last).fit(X60, Y60)).total.epsilon > 4.0
+
+
+def test_tables_that_share_their_preprocessing_are_told_apart():
+    table = pd.DataFrame({"age": np.arange(60.0), "town": ["a", "b", "c"] * 20, "income": X60[:, 0]})
+    preprocessing = make_table_preprocessor(bounds={"age": (0, 100)}, numbers="scaled", epsilon=5.0)
+    both = make_pipeline(preprocessing, private_model()).fit(table, Y60)
+    assert privacy_report(both).total.epsilon > 4.0
+    age = make_pipeline(preprocessing, private_model()).fit(table[["age"]], Y60)
+    assert privacy_report(both).total is None is not privacy_report(age).total
+
+
+def test_a_model_that_two_pipelines_share_is_of_the_last():
+    """It was 1.0 behind a public scaler, where it had learnt from a private one of 5."""
+    model = private_model()
+    public = make_pipeline(PublicScaler((-1, 1)), model).fit(X60, Y60)
+    before = privacy_report(public).total.epsilon
+    private = make_pipeline(DPScaler(bounds=(-1, 1), epsilon=5.0, delta=1e-6), model).fit(X60, Y60)
+    assert privacy_report(public).total is None
+    assert privacy_report(private).total.epsilon > 4.0
+    assert privacy_report(model).total.epsilon == before == privacy_report(public.fit(X60, Y60)).total.epsilon
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        private_model(epsilon=50.0),
+        DPSGDClassifier(epsilon=50.0, n_epochs=2, classes=[0, 1]),
+        DPRidge(epsilon=50.0, delta=1e-6, target_bounds=(0, 1), mechanism="moments"),
+        DPSearchCV(private_model(), {}, epsilon=50.0, n_trials=1, delta=1e-6, classes=[0, 1], max_loss=1.0),
+        FixedThresholdClassifier(private_model(epsilon=50.0)),
+        make_pipeline(DPScaler(bounds=(-1, 1), epsilon=20.0, delta=1e-6), private_model(epsilon=50.0)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_model_of_the_rows_costs_something_behind_a_sketch(last, is_refused):
+    """It had 0.1 for weights that were fitted to the rows at 50: what stands behind a sketch was free."""
+    last = clone(last)
+    model = make_pipeline(sketch(0.1), last)
+    if is_refused:
+        last.fit(X60, Y60)
+        refused(model.fit, X60, Y60[:30])
+    else:
+        assert privacy_report(model.fit(X60, Y60)).total.epsilon == 0.1
+        make_pipeline(Normalizer(), last).fit(X60, Y60)
+    assert privacy_report(model).total is None
+    assert privacy_report(model.fit(X60, Y60)).total.epsilon == 0.1
+
+
+def test_a_winner_behind_a_sketch_that_is_fitted_to_the_rows_costs_something():
+    search = DPSearchCV(private_model(), {}, n_trials=1, delta=1e-6, classes=[0, 1], max_loss=1.0)
+    model = make_pipeline(sketch(0.1), search).fit(X60, Y60)
+    unrolled = make_pipeline(model[0], search.best_estimator_)
+    assert privacy_report(model).total.epsilon == privacy_report(unrolled).total.epsilon == 0.1
+    search.best_estimator_.fit(X60, Y60)
+    assert privacy_report(model).total is privacy_report(unrolled).total is None
+    search.fit(X60, Y60)
+    assert privacy_report(make_pipeline(model[0], search.best_estimator_)).total is None
+
+
+def test_a_scaler_behind_a_sketch_that_is_fitted_to_the_rows_costs_something():
+    scaler = DPScaler(bounds=(-1, 1), epsilon=20.0, delta=1e-6)
+    sketched = make_pipeline(sketch(0.1), scaler, LogisticRegression()).fit(X60, Y60)
+    assert privacy_report(sketched).total.epsilon == 0.1
+    make_pipeline(scaler, private_model()).fit(X60, Y60)
+    assert privacy_report(sketched).total is None
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_columns_of_which_sketches_had_more_in_an_earlier_fit_have_no_total(is_loaded, tmp_path):
+    """A model of two sketches, of .1 and 5, had .1 when other rows had no columns for the second one."""
+    cheap, dear = (DPOPORP(2, epsilon=epsilon, delta=1e-6) for epsilon in (0.1, 5.0))
+    columns = ColumnTransformer([("cheap", cheap, [0, 1])], remainder=dear)
+    pipeline = make_pipeline(columns, LogisticRegression()).fit(X60, Y60)
+    assert privacy_report(pipeline).total.epsilon > 4.0
+    make_pipeline(columns, LogisticRegression()).fit(X60[:, :2], Y60)
+    report = privacy_report(pickle.loads(pickle.dumps(pipeline)) if is_loaded else pipeline)
+    assert report.total is None and "for other parameters" in str(report.not_covered)
+    assert privacy_report(pipeline.fit(X60, Y60)).total.epsilon > 4.0

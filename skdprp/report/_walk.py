@@ -35,7 +35,13 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
 from .._calibration import is_as_stated
-from .._fits_around import has_labels_of_members, has_width_of_members, names_of_fits, was_behind_others
+from .._fits_around import (
+    has_labels_of_members,
+    has_lost_releases,
+    has_width_of_members,
+    names_of_fits,
+    was_behind_others,
+)
 from .._lazy import SAME_ORDER, output_container
 from .._printing import RELEASED_AT
 from ..guarantee import (
@@ -201,7 +207,7 @@ class Flow:
     """What reaches a step: rows as they leave some maps, rows that something was fitted on, or what was released."""
 
     maps: tuple[tuple[str, object], ...] = ()
-    before: tuple[str, ...] = ()  # names of the private fits before, in all pipelines around
+    before: tuple[str, ...] | None = None  # names of the private fits before, in all pipelines around that have steps
     fitted_map: str = ""
     learned: str = ""
     released: bool = False
@@ -245,7 +251,8 @@ def walk(estimator, name, flow, *, passes_on=False):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
     part = replace(part, flow=replace(part.flow, is_shared=flow.is_shared))
-    if was_behind_others(estimator, flow.before):
+    # Of a step that is reported by itself, its own guarantee says that what is before it is to be added.
+    if flow.before is not None and was_behind_others(estimator, flow.before, is_released=flow.released):
         uncovered = f"{name or type(estimator).__name__.lower()} {_OTHER_MAPS}"
         part = replace(part, not_covered=(*part.not_covered, uncovered), is_known=False)
     if has_own_methods(estimator) and not flow.released:
@@ -308,8 +315,10 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
         if place == len(pipeline.steps) and pipeline.memory is not None and part.charges:  # the last is not cached
             reasons += (_CACHE,)
         passed_on = passes_on or place < len(pipeline.steps)
-        before = names_of_fits([step for _, step in pipeline.steps[: place - 1]])
-        reached = replace(part.flow, before=(*flow.before, *before))
+        reached = replace(part.flow, before=flow.before)
+        if place > 1:
+            before = names_of_fits([step for _, step in pipeline.steps[: place - 1]])
+            reached = replace(reached, before=(*(flow.before or ()), *before))
         part += _of_member(step, f"{prefix}.{name}" if prefix else name, reached, passes_on=passed_on)
     sketches = part.sketches
     if sketches and (getattr(pipeline, "transform_input", None) or is_watched(pipeline)):
@@ -326,6 +335,9 @@ def _of_branches(estimator, steps, name, flow):
     columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
     if not all(chooses_by_name(one, are_public=not flow.fitted_map) for one in columns):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
+    # A model behind sketches that is fitted to them in another pipeline has not noted what it saw in this one.
+    if released and has_lost_releases(estimator, [branch for branch, _ in steps]):
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {_FITTED_AGAIN}"), is_known=False)
     if _density_tells(estimator, steps, flows):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
@@ -558,12 +570,12 @@ def _of_private_step(estimator, name, flow):
     kind, guarantee, transforms = type(estimator).__name__, guarantee_shown(estimator), hasattr(estimator, "transform")
     if not is_as_stated(estimator):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
+    if won_otherwise(estimator):
+        return replace(_uncovered(name, kind, WON_OTHERWISE), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
         assumed = () if is_of_library(estimator) else (_KEEP_NOTHING,)
         return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow, assumed=assumed)
-    if won_otherwise(estimator):
-        return replace(_uncovered(name, kind, WON_OTHERWISE), is_known=False)
     per = guarantee.per or (None if transforms else "fit")  # a model releases its weights, and nothing at predict
     if per is None:
         return replace(_uncovered(name, kind, _PER_WHAT), is_known=False)
