@@ -40,7 +40,8 @@ _SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, type
     r"The feature names should match|Sparse data was passed|Only sparse matrices with|This \w+ estimator requires y|"
     r"Expected (2D input|a 2-dimensional container|sequence or array-like, got <class|unique column names)|"
     r"y should be a 1d array, got an|(float|int)\(\) argument must be|setting an array element with a sequence|"
-    r"Unknown label type|Classification metrics can't handle|X has categories that are neither|X is damaged: "
+    r"Unknown label type|Classification metrics can't handle|X has categories that are neither|X is damaged: |"
+    r"np\.matrix is not supported"
 )
 TELLS_NOBODY = ContextVar("tells_nobody", default=False)  # filters of warnings are those of all threads
 

@@ -136,7 +136,8 @@ def weights_of_classes(class_weight, classes):
     # nan fails the comparison. Above 1 a row would weigh more than the noise is made for.
     if not all(0 <= weight <= 1 for weight in known.values()):
         raise ValueError(
-            f"class_weight must have weights from 0 to 1, got {class_weight!r}: divide all by the largest."
+            f"class_weight must have weights from 0 to 1, each an int or a float, got {class_weight!r}: divide larger "
+            "ones by the largest."
         )
     labels = classes.tolist()
     if not set(class_weight) <= set(labels):

@@ -153,6 +153,7 @@ def test_text_is_not_quoted(estimator, form):
     ("X", "message"),
     [
         ([NUMBER, 2.0], "Reshape your data"),
+        (np.full((40, 2), NUMBER).view(np.matrix), "^np.matrix is not supported"),
         (np.array([[NUMBER, 1j]] * 40), "^Complex data not supported$"),
         (pd.Series([NUMBER, 2.0]), "2-dimensional container"),
         (

@@ -73,7 +73,7 @@ def _edges(cells):
             width *= 2
         edges = np.arange(np.floor(low / width), np.floor(high / width) + 1) * width
         if not (np.diff(edges) > 0).all():
-            raise ValueError(f"Between the bounds {low:g} and {high:g} floats have no {n_cells} cells: choose fewer.")
+            raise ValueError(f"Between the bounds {low} and {high} floats have no {n_cells} cells: choose fewer.")
     edges.setflags(write=False)
     return edges
 

@@ -40,9 +40,11 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
         Their labels or targets. None takes some for classifiers and regressors.
     neighbours : tuple (a, b) or None, default=None
         Two neighbours to audit on, as :func:`~skdprp.audit_epsilon` takes them. None takes those that
-        :func:`~skdprp.worst_neighbours` knows, or else some that the guarantee's adjacency names: as far apart as it
-        says, in the column of the largest number alone (for an l2 distance also in all columns at once), on either side
-        of zero, and at zero, as far as such rows are accepted.
+        :func:`~skdprp.worst_neighbours` knows, or else some that the guarantee's adjacency names, as far as such rows
+        are accepted. Rows at a distance are as far apart as it says, in the column of the largest number alone (for an
+        l2 distance also in all columns at once), on either side of zero, and at zero. Otherwise one row is another row
+        of the table, or zero if rows are added and removed; where noise is not drawn by this library, it is also one
+        far beyond all others.
     weakened : estimator or None, default=None
         The same with too little noise, which the audit has to catch: it shows what the audit is worth.
     audit_options : dict or None, default=None
@@ -97,9 +99,10 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       of 1, 2 and 10,000 rows? Has what transform returns no index?
     - **Sensitivity.** If all that was released so far is the same for two tables, does the next noise have the same
       scale for both, and is it added to as many numbers? For estimators of other packages, two neighbours are compared:
-      one of them has another row, target or label, which may be empty or far off, or which moves the median, or the
-      mean past nearly all rows. Take all values to which Gaussian or Laplace noise is added before any noise of another
-      kind is drawn: do they, together, differ between the neighbours by no more than all this noise together hides?
+      one of them has another row, target or label, which may be empty or far off at any place of the table, or have a
+      large `sample_weight`, or which moves the median, or the mean past nearly all rows. Take all values to which
+      Gaussian or Laplace noise is added before any noise of another kind is drawn: do they, together, differ between
+      the neighbours by no more than all this noise together hides?
     - **Audits** of one or a few pairs of neighbours: `neighbours`, or those described there.
 
     The replays, scales and moves are compared where all noise is drawn by this library. For other noise, only what

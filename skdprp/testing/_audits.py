@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from inspect import signature
 
 import numpy as np
 from sklearn.base import clone, is_regressor
@@ -19,7 +20,7 @@ from ..mechanisms.gaussian_laplace import laplace_profile
 from ..mechanisms.mutual_information import information_delta
 from ._case import FAR, NEAR, SURE, error_of
 from ._contents import flat
-from ._tape import played_tapes
+from ._tape import played_tapes, tape_of
 
 _ROUNDED_DOWN = 1 - 2.0**-32  # as calibrations round noise up
 _MOST_TOGETHER = 16  # numbers with Laplace noise whose delta is computed together
@@ -47,7 +48,8 @@ def _noise_is_enough(case):
         return ""
     if not isinstance(error_of(lambda: worst_neighbours(case.fit(), *case.data)), TypeError):
         return ""
-    for pair in [*_pairs_of_stranger(case), *_pairs_beyond_bounds(case), *_pairs_of_order(case)]:
+    pairs = [*_pairs_of_stranger(case), *_pairs_beyond_bounds(case), *_pairs_at_all_places(case)]
+    for pair in [*pairs, *_pairs_of_order(case), *_pairs_of_weights(case)]:
         moves = _moves(*played_tapes(partial(_release_of, case), *pair))
         normal, others = (np.concatenate([[0.0], *moves[kind]]) for kind in (GAUSSIAN, LAPLACE))
         mu, sums = np.linalg.norm(normal), np.abs(others).sum()
@@ -114,22 +116,66 @@ def _pairs_beyond_bounds(case):
     return _accepted(partial(_release_of, case), pairs)
 
 
+def _pairs_at_all_places(case):
+    """Neighbours that differ far in a row, for each of the rows: some may count more than others."""
+    if case.by_distance or case.at_transform:
+        return []
+    for distance in (FAR, NEAR, 1.0):
+        pairs = []
+        for row in range(len(case.X)):
+            far = case.beyond(row, distance)
+            opposite = 0 * far if _adds_and_removes(case) else -far
+            pairs.append((_with_row(case, row, opposite), _with_row(case, row, far)))
+        if accepted := _accepted(partial(_release_of, case), pairs):
+            return accepted
+    return []
+
+
 def _pairs_of_order(case):
     """Neighbours of which one row decides where the middle of all rows is, or on which side of their mean most are."""
     if case.by_distance or case.at_transform:
         return []
-    n_rows, relation = len(case.X) - 1 + len(case.X) % 2, getattr(case.fitted.guarantee_.adjacency, "relation", None)
+    n_rows = len(case.X) - 1 + len(case.X) % 2
     row = case.X[np.abs(case.X).max(axis=1).argmax()]
     halves = np.where(np.arange(n_rows) % 2, -1.0, 1.0)  # one more of the first
-    opposite, pairs = 0.0 if relation is Relation.ADD_REMOVE else -1.0, []
+    opposite, pairs = 0.0 if _adds_and_removes(case) else -1.0, []
     for shares in (halves, np.append(np.full(n_rows - 1, 2.0**-8), 1.0)):
-        tables = (np.outer(np.append(shares[:-1], last), row) for last in (shares[-1], opposite))
-        pairs.append(tuple((X, *(part[:n_rows] for part in case.data[1:])) for X in tables))
+        tables = [np.outer(np.append(shares[:-1], last), row) for last in (shares[-1], opposite)]
+        pairs += [tuple((X, *y) for X in tables) for y in _targets_of_order(case, halves)]
     return _accepted(partial(_release_of, case), pairs)
 
 
+def _targets_of_order(case, halves):
+    """Labels or targets as they are, those that go with two halves of the rows, and all alike."""
+    if case.y is None:
+        return [()]
+    size = np.abs(case.y).max() if is_regressor(case.estimator) else 1
+    first, last = (_with_label(case, slice(None), sign * size)[: len(halves)] for sign in (1, -1))
+    return [(case.y[: len(halves)],), (np.where(halves > 0, first, last),), (first,)]
+
+
+def _pairs_of_weights(case):
+    """Neighbours that differ in a row of an enormous weight, where `fit` takes weights."""
+    if case.by_distance or case.at_transform or "sample_weight" not in signature(case.estimator.fit).parameters:
+        return []
+    row, pairs = -2, []
+    data = [data if len(data) > 1 else (*data, None) for data in (case.data, _with_another(case, row))]
+    for weight in (FAR, NEAR):
+        weights = np.ones(len(case.X))
+        weights[row] = weight
+        pairs.append(tuple((*one, {"sample_weight": weights}) for one in data))
+    return _accepted(partial(_release_of, case), pairs)
+
+
+def _adds_and_removes(case):
+    return getattr(case.fitted.guarantee_.adjacency, "relation", None) is Relation.ADD_REMOVE
+
+
 def _release_of(case, data):
-    return case.fitted.transform(data) if case.at_transform else case.fit(*data)
+    if case.at_transform:
+        return case.fitted.transform(data)
+    *data, known = data if isinstance(data[-1], dict) else (*data, {})
+    return case.new(**case.public_seed).fit(*data, **known)
 
 
 def _with_label(case, row, target):
@@ -161,6 +207,8 @@ def _audits(case, estimator):
         pairs = [case.neighbours] if case.neighbours else []
     except TypeError:  # none of this library
         pairs = [case.neighbours] if case.neighbours else _pairs_of_stranger(case)
+        if not case.neighbours and tape_of(partial(_release_of, case, pairs[0][0])) is None:
+            pairs += _pairs_beyond_bounds(case)[:1]  # of noise of this library, the check above asks more
         if case.at_transform:
             release = clone(estimator).fit(*case.data).transform
             options = {"n_trials": 40_000, "rows_are_trials": all(len(data) == 1 for pair in pairs for data in pair)}
@@ -216,8 +264,7 @@ def _pairs_of_stranger(case):
 
 def _with_another(case, row):
     """Data with another row in the place of one: the farthest from it, of another label, or a blank."""
-    adjacency = case.fitted.guarantee_.adjacency
-    if adjacency is not None and adjacency.relation is Relation.ADD_REMOVE:
+    if _adds_and_removes(case):
         return _with_row(case, row, np.zeros(case.X.shape[1]))
     others = np.abs(case.X - case.X[row]).sum(axis=1)
     other = int((others if case.y is None else np.where(case.y == case.y[row], -1, others)).argmax())
