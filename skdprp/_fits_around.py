@@ -25,7 +25,7 @@ _FITTED_IN_PLACE = {"Pipeline": "steps", "FeatureUnion": "transformer_list", "Fr
 
 def note_release():
     """Note in what is fitted around a release what reports have to know of the fit that its members are of."""
-    for frame in _frames_around():
+    for frame in _frames_of_fits():
         module, method = frame.f_globals.get("__name__"), frame.f_code.co_name
         with suppress(AttributeError):  # there are no labels, or no members, yet
             if module == "sklearn.multiclass" and method == "fit":
@@ -126,7 +126,7 @@ def _joined(fits):
 def _fits_around():
     """Yield from within what scikit-learn fits around this, and the names of the private fits before a step."""
     before_last = []
-    for frame in _frames_around():
+    for frame in _frames_of_fits():
         module, method = str(frame.f_globals.get("__name__")), frame.f_code.co_name
         if module != "sklearn.pipeline" or method not in _FITS_OF_PIPELINES:
             if module.startswith("sklearn.") and method.startswith("_fit_"):  # a function that fits one member
@@ -198,10 +198,12 @@ def _digest(facts):
 
 def _numbers_of(value, depth):
     """Numbers and texts of a value, in order."""
+    if type(value) in _PLAIN:  # mostly, and then fast
+        return str(value)
     if isinstance(value, np.ndarray):
         is_plain = value.dtype != object
         value = (value.shape, sha256(np.ascontiguousarray(value)).hexdigest()) if is_plain else value.tolist()
-    if is_dataclass(value):
+    elif is_dataclass(value):
         value = {field.name: getattr(value, field.name, None) for field in fields(value) if field.name != "guarantee"}
     if isinstance(value, Mapping):
         value = [(str(name), value[name]) for name in sorted(value, key=str)]
@@ -273,10 +275,15 @@ def _frames_around():
         yield frame
 
 
+def _frames_of_fits():
+    return (frame for frame in _frames_around() if frame.f_code.co_name.startswith(("fit", "_fit")))
+
+
 def _searches_around():
     """Yield the searches of scikit-learn that are fitted around this call, with the variables of that method."""
     for frame in _frames_around():
-        if {"all_candidate_params", "results"} <= {*frame.f_code.co_cellvars}:  # a look at variables takes longer
+        shared = frame.f_code.co_cellvars
+        if "all_candidate_params" in shared and "results" in shared:  # a look at variables takes longer
             known = frame.f_locals
             if hasattr(known.get("self"), "_run_search"):
                 yield known["self"], known

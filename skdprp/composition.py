@@ -197,7 +197,7 @@ class PrivacyLoss:
         """
         if not delta >= 0:  # nan as well
             raise ValueError(f"delta must be between 0 and 1, got {delta}.")
-        return max(_least_epsilon(profile, delta) for profile in self._one_by_one())
+        return _epsilon_of(self, delta)
 
     def _one_by_one(self):
         """Profiles that this one is the largest of: each is composed once for many values, and not anew for each."""
@@ -259,6 +259,11 @@ def largest_profile(epsilon, *, losses):
 def _mirrored(epsilon, delta):
     """Profile at -epsilon, from that at epsilon: the hockey-stick divergence of the other order of two neighbours."""
     return -np.expm1(-epsilon) + np.exp(-epsilon) * delta
+
+
+@lru_cache(maxsize=256)  # of reports that are printed again
+def _epsilon_of(loss, delta):
+    return max(_least_epsilon(profile, delta) for profile in loss._one_by_one())
 
 
 def _least_epsilon(profile, delta):

@@ -4,6 +4,7 @@ A guarantee that speaks of a minimiser rests on how close the solver comes to it
 is computed from public facts alone, with all rounding counted, and a solver that misses it raises.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -88,7 +89,7 @@ class Problem:
     @property
     def n_all_weights(self):
         """Number of all weights."""
-        return int(np.prod(self.weights_shape))
+        return int(math.prod(self.weights_shape))
 
     @property
     def n_numbers(self):

@@ -120,14 +120,12 @@ def _pairs_at_all_places(case):
     """Neighbours that differ far in a row, for each of the rows: some may count more than others."""
     if case.by_distance or case.at_transform:
         return []
+    opposite = 0 if _adds_and_removes(case) else -1
     for distance in (FAR, NEAR, 1.0):
-        pairs = []
-        for row in range(len(case.X)):
-            far = case.beyond(row, distance)
-            opposite = 0 * far if _adds_and_removes(case) else -far
-            pairs.append((_with_row(case, row, opposite), _with_row(case, row, far)))
-        if accepted := _accepted(partial(_release_of, case), pairs):
-            return accepted
+        far = [case.beyond(row, distance) for row in range(len(case.X))]
+        pairs = [tuple(_with_row(case, row, sign * one) for sign in (opposite, 1)) for row, one in enumerate(far)]
+        if _accepted(partial(_release_of, case), pairs[:1]):
+            return pairs
     return []
 
 

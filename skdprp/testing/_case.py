@@ -17,6 +17,7 @@ SURE = 1 - 1e-9  # confidence of the audits
 NUMBERS, INTEGERS, BITS = 4, 64, 1024  # how many, drawn twice, come out alike less than once in 10^9 times
 FAR, NEAR = 2.0**20, 2.0**10  # times a row, which is then beyond all usual bounds, or beyond most
 MANY = 10_000  # rows of one call of transform
+_N_FITS = 16  # of which numbers with noise are hardly ever all alike
 _CELLS = 2.0**10  # to a unit: noise lies on finer grids
 
 
@@ -139,7 +140,7 @@ class Case:
     @cached_property
     def noisy(self):
         """Names of the fitted numbers that differ between fits, which these released; of all, if there are none."""
-        fits = [numbers_in(self.new().fit(*self.data)) for _ in range(INTEGERS)]
+        fits = [numbers_in(self.new().fit(*self.data)) for _ in range(_N_FITS)]
         common = sorted(filter(_is_fitted, set.intersection(*map(set, fits))))
         return [name for name in common if any(not equal(fit[name], fits[0][name]) for fit in fits)] or common
 
