@@ -1,8 +1,8 @@
 """Fits of scikit-learn inside of which something is released: what reports need to know of them, and no result has."""
 
+import re
 import sys
 import weakref
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -16,7 +16,7 @@ from sklearn import get_config
 _FITS_OF_PIPELINES = ("_fit", "fit", "fit_predict", "fit_transform")
 _STATED = ("guarantee_", "claimed_")
 _STATED_OF_OTHERS = ("definition", "unit", "adjacency", "epsilon", "delta", "loss")  # all that they are told apart by
-_WON = "won-"  # begins the names of steps of which a search states what holds of itself
+NOBODY_KNOWS = "?"  # in the place of names, what an estimator is fitted behind in a worker
 _PLAIN = {str, bytes, bool, int, float, complex, type(None), np.str_, np.float64, np.float32, np.int64}
 _FITTED_IN_PLACE = {"Pipeline": "steps", "FeatureUnion": "transformer_list", "FrozenEstimator": "estimator"}
 
@@ -36,10 +36,8 @@ def note_release():
             if module == "sklearn.compose._column_transformer" and method == "fit_transform":
                 (columns,) = _variables(frame, "self")
                 columns._width_of_fit = columns.n_features_in_
-                earlier = {name: member for name, member, _ in columns.transformers_}
-                _note_earlier(earlier.values())
-                private = {name for name, member in earlier.items() if names_of_fits([member])}
-                columns._earlier_releases = private | getattr(columns, "_earlier_releases", set())
+                columns._branches_of_fits = sorted({*_branches_of_fits(columns), *_branches_to_fit(columns)})
+                _note_earlier([member for _, member, _ in columns.transformers_])
 
 
 def _note_earlier(members):
@@ -54,9 +52,24 @@ def _has_earlier(members):
     return any("_is_of_earlier_fit" in getattr(member, "__dict__", ()) for member in members)
 
 
-def has_lost_releases(columns, branches):
-    """Whether some branch of a ColumnTransformer released rows in an earlier fit, and has no columns in the last."""
-    return bool(getattr(columns, "_earlier_releases", set()) - set(branches))
+def _branches_to_fit(columns):
+    """Names of the branches of a ColumnTransformer that the fit that goes on gives some columns."""
+    steps = {name: step for name, step, _ in columns.transformers} | {"remainder": columns.remainder}
+    chosen = columns._transformer_to_input_indices
+    return {name for name, step in steps.items() if not _is_dropped(step) and len(chosen.get(name, ()))}
+
+
+def _is_dropped(step):
+    return type(step) is str and step == "drop"
+
+
+def has_lost_branches(columns):
+    """Whether some branch of a ColumnTransformer had columns in an earlier fit and has none now, or is dropped."""
+    return bool({*_branches_of_fits(columns)} - {name for name, _ in branches_of_columns(columns)})
+
+
+def _branches_of_fits(columns):
+    return getattr(columns, "_branches_of_fits", [])
 
 
 def has_width_of_members(columns):
@@ -85,69 +98,112 @@ def note_fits_before():
     Private estimators of this library do that themselves, as their fits begin. Composites of several consist of others,
     of which a refused fit leaves some as they were.
     """
-    fits = list(_fits_around())
+    fits, is_whole = _fits_around()
     for i, (fitted, _) in enumerate(fits):
         kind = type(fitted)
         is_of_several = kind.__module__.startswith("sklearn.") and kind.__name__ != "FixedThresholdClassifier"
         if not is_of_several and not any(one.__module__.startswith("skdprp.") for one in kind.__mro__):
             with suppress(Exception):  # it may refuse that, and nothing may fail beside a release
-                fitted._fitted_behind = _joined(fits[i:])
-
-
-def was_behind_others(estimator, names, *, is_released):
-    """Whether it was fitted behind other fits than those before it now, by their names, as far as that was noted.
-
-    A second fit of a pipeline that is refused, or of another pipeline that shares a step, may leave a model behind new
-    bins, or without those that it was fitted on. It may be behind more than it has seen if all of that is charged; but
-    behind what released rows it costs nothing only if it saw these, and not the rows themselves. Steps of a winner may
-    stand without what their search is behind: they are reported by themselves, too.
-    """
-    held = getattr(estimator, "__dict__", {})  # as some pass on what others have
-    if "_fitted_behind" not in held:
-        return False
-    own = str(held.get("_fit_name", ""))
-    has_won = own.startswith(_WON)
-    if has_won:  # what it states holds of all steps of all trials of its search
-        names = [name for name in names if not name.startswith(own[: own.rindex("-") + 1])]
-    then, now = Counter(str(held["_fitted_behind"]).split()), Counter(names)
-    gone, others = bool(then - now), bool(now - then)
-    return (others and is_released) or (gone and (others or not has_won))
+                fitted._fitted_behind = _behind(fits[i:], is_whole=is_whole)
 
 
 def fits_before():
-    """Names of the private fits before the step whose fit begins, in all pipelines of scikit-learn around it."""
-    return _joined(_fits_around())
+    """Names of the steps before the one whose fit begins, in all pipelines of scikit-learn around it."""
+    fits, is_whole = _fits_around()
+    return _behind(fits, is_whole=is_whole)
 
 
-def _joined(fits):
-    return " ".join(sorted(name for _, names in fits for name in names))
+def _behind(fits, *, is_whole):
+    return " ".join(name for _, names in reversed(fits) for name in names) if is_whole else NOBODY_KNOWS
+
+
+def was_behind(estimator):
+    """Names of the steps that an estimator was last fitted behind, or None where nobody has noted them, or could."""
+    noted = getattr(estimator, "__dict__", {}).get("_fitted_behind")  # as some pass on what others have
+    return None if noted in (None, NOBODY_KNOWS) else str(noted).split()
+
+
+def private_among(names):
+    """Names of private fits within names of steps."""
+    return set(re.findall("[0-9a-f]{32}", " ".join(names)))
+
+
+def holds_fits_behind_others(estimator, names):
+    """Whether something within an estimator is known to have been fitted behind other steps than these."""
+    notes = [was_behind(one) for one in _estimators_within([estimator], is_frozen_too=False)]
+    return any(note is not None and note[: len(names)] != names for note in notes)
 
 
 def _fits_around():
-    """Yield from within what scikit-learn fits around this, and the names of the private fits before a step."""
-    before_last = []
+    """List what scikit-learn fits around this, from within, each with the names of the steps before it in a pipeline.
+
+    And say whether that is all: what has a worker fit a member is not around that. Nor is anything around `fit_chunks`,
+    for which there is no pipeline.
+    """
+    fits, before_last, has_chunks, is_whole = [], [], False, True
     for frame in _frames_of_fits():
         module, method = str(frame.f_globals.get("__name__")), frame.f_code.co_name
-        if module != "sklearn.pipeline" or method not in _FITS_OF_PIPELINES:
-            if module.startswith("sklearn.") and method.startswith("_fit_"):  # a function that fits one member
-                estimator, transformer = _variables(frame, "estimator", "transformer")
-                yield transformer if estimator is None else estimator, []
-            continue
-        pipeline, place = _variables(frame, "self", "step_idx")
-        if not hasattr(pipeline, "steps"):  # but is a FeatureUnion
-            continue
-        if method == "_fit":  # all steps but the last, for another of these methods
-            before_last.append(pipeline)
-        elif not any(pipeline is other for other in before_last):
-            place = len(pipeline.steps) - 1
-        if place is not None:
-            *before, fitted = (step for _, step in pipeline.steps[: place + 1])
-            yield fitted, names_of_fits(before)
+        if not module.startswith("sklearn."):
+            has_chunks |= module.startswith("skdprp.") and method == "fit_chunks"
+        elif module == "sklearn.pipeline" and method in _FITS_OF_PIPELINES:
+            pipeline, place = _variables(frame, "self", "step_idx")
+            is_whole = True
+            if not hasattr(pipeline, "steps"):  # but is a FeatureUnion
+                continue
+            if method == "_fit":  # all steps but the last, for another of these methods
+                before_last.append(pipeline)
+            elif not any(pipeline is other for other in before_last):
+                place = len(pipeline.steps) - 1
+            if place is not None:
+                *before, fitted = (step for _, step in pipeline.steps[: place + 1])
+                fits.append((fitted, names_of_steps(before)))
+        elif method.startswith("_fit_"):  # a function that fits one member
+            estimator, transformer = _variables(frame, "estimator", "transformer")
+            if (fitted := transformer if estimator is None else estimator) is not None:
+                fits.append((fitted, []))
+                is_whole = False
+        else:
+            is_whole = True
+    return fits, is_whole and not has_chunks
+
+
+def names_of_steps(steps):
+    """Names of steps of a pipeline: those of private fits, and of all others their class with what they consist of."""
+    return list(map(_name_of_step, steps))
+
+
+def _name_of_step(step):
+    if step is None or type(step) is str:
+        return step or "passthrough"
+    held, kind = dict(getattr(step, "__dict__", {})), "".join(type(step).__name__.split())
+    if private := _name_of(step):
+        return private[0]
+    if kind == "FunctionTransformer" and held.get("func") is None:  # which a fit puts in the place of the word
+        return "passthrough"
+    if kind in _FITTED_IN_PLACE:
+        members = held.get(_FITTED_IN_PLACE[kind])
+        within = names_of_steps([members] if _is_frozen(step) else [member for _, member in members])
+    elif kind == "ColumnTransformer":
+        within = names_of_steps(member for _, member in branches_of_columns(step))
+    else:
+        within = sorted(names_of_fits([step]))
+    return f"{kind}({','.join(within)})" if within else kind
+
+
+def branches_of_columns(columns):
+    """Names and members of a ColumnTransformer that its last fit gave some columns, and that do not drop them."""
+    chosen, fitted = getattr(columns, "_transformer_to_input_indices", {}), getattr(columns, "transformers_", ())
+    return [(name, one) for name, one, _ in fitted if len(chosen.get(name, ())) and not _is_dropped(one)]
 
 
 def names_of_fits(steps):
     """Names of the fits of all private estimators among some, and of those that are fitted within them."""
-    names, seen, left = [], set(), list(steps)
+    return [name for step in _estimators_within(steps) for name in _name_of(step)]
+
+
+def _estimators_within(steps, *, is_frozen_too=True):
+    """Yield all estimators among some things, and those that are fitted within them."""
+    seen, left = set(), list(steps)
     while left:
         step = left.pop()
         if type(step) in _PLAIN or id(step) in seen:
@@ -158,18 +214,22 @@ def names_of_fits(steps):
         elif issubclass(type(step), dict):
             left += step.values()
         elif hasattr(type(step), "fit"):
-            held = dict(getattr(step, "__dict__", {}))
-            names += _name_of(step, held)
+            yield step
             # Of parameters, clones are fitted: but those of a few composites are what was fitted.
-            used = _FITTED_IN_PLACE.get(type(step).__name__)
+            used = _FITTED_IN_PLACE.get(type(step).__name__) if is_frozen_too or not _is_frozen(step) else None
+            held = dict(getattr(step, "__dict__", {}))
             left += [value for name, value in held.items() if name == used or name.endswith("_")]
-    return names
 
 
-def _name_of(step, held):
+def _is_frozen(step):
+    return type(step).__name__ == "FrozenEstimator"
+
+
+def _name_of(step):
     """List the name of the last fit of an estimator, if it released something."""
     with suppress(Exception):
-        if type(step).__name__ != "FrozenEstimator" and hasattr(stated := getattr(step, "guarantee_", None), "epsilon"):
+        if not _is_frozen(step) and hasattr(stated := getattr(step, "guarantee_", None), "epsilon"):
+            held = getattr(step, "__dict__", {})
             facts = {fact: getattr(stated, fact, None) for fact in _STATED_OF_OTHERS}
             # Those of a class of the user have no name: those of one guarantee have the same.
             names = held.get("_name_in_file"), held.get("_fit_name")
@@ -182,14 +242,6 @@ def name_of_fit(fitted):
     known = {name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in _STATED}
     stated = fitted.guarantee_.epsilon, fitted.guarantee_.delta
     return _digest([*stated, _numbers_of(known, depth=8)])
-
-
-def name_anew(steps):
-    """Name the fits of steps of which a search states, from now on, what holds of itself."""
-    named = [step for step in steps if hasattr(step, "_fit_name")]  # which a class of the user has not
-    won = _digest([step._fit_name for step in named])
-    for step in named:
-        step._fit_name = f"{_WON}{won}-{step._fit_name}"
 
 
 def _digest(facts):

@@ -20,7 +20,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import VotingClassifier
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
@@ -32,7 +32,7 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedKFold,
 )
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
@@ -439,7 +439,7 @@ class KeepsWords(TransformerMixin, BaseEstimator):
 
 def test_estimators_in_a_dict_beside_many_words_are_found():
     pipeline = make_pipeline(KeepsWords(), private_model()).fit(X60, Y60)
-    assert pipeline[-1]._fitted_behind == pipeline[0].parts_["bins"]._fit_name
+    assert pipeline[-1]._fitted_behind == f"KeepsWords({pipeline[0].parts_['bins']._fit_name})"
 
 
 class Holds(ClassifierMixin, BaseEstimator):
@@ -796,7 +796,7 @@ def test_a_model_keeps_nothing_that_follows_from_what_others_have_set_on_the_ste
     for rows in (None, X60, X240):
         scaler.rows_ = rows
         behind.append(make_pipeline(FrozenEstimator(scaler), private_model()).fit(X60, Y60)[-1]._fitted_behind)
-    assert len(set(behind)) == 1 and behind[0] == scaler._fit_name
+    assert len(set(behind)) == 1 and behind[0] == f"FrozenEstimator({scaler._fit_name})"
 
 
 # Clones that are the original
@@ -1060,3 +1060,119 @@ def test_columns_of_which_sketches_had_more_in_an_earlier_fit_have_no_total(is_l
     report = privacy_report(pickle.loads(pickle.dumps(pipeline)) if is_loaded else pipeline)
     assert report.total is None and "for other parameters" in str(report.not_covered)
     assert privacy_report(pipeline.fit(X60, Y60)).total.epsilon > 4.0
+
+
+LEARNS = StandardScaler()  # from the rows, without noise
+
+
+def searched():
+    return DPSearchCV(private_model(), {}, n_trials=1, delta=1e-6, classes=[0, 1], max_loss=1.0)
+
+
+@pytest.mark.parametrize("first", [PublicScaler((-1, 1)), Normalizer(), sketch(0.1)], ids=repr)
+def test_a_model_that_has_learnt_from_a_step_without_noise_has_no_total_elsewhere(first):
+    """In a loop over preprocessors: 1.0 was printed where one coefficient told 98 of 100 neighbours apart."""
+    model = private_model()
+    pipeline = make_pipeline(first, model).fit(X60, Y60)
+    assert privacy_report(pipeline).total is not None
+    make_pipeline(LEARNS, model).fit(X60, Y60)
+    assert privacy_report(pipeline).total is None
+
+
+@pytest.mark.parametrize("again", [by_another_pipeline, by_a_part, by_a_refused_fit])
+@pytest.mark.parametrize(
+    "last", [private_model(), VotingClassifier([("one", private_model())]), searched(), make_pipeline(private_model())]
+)
+@pytest.mark.parametrize("remainder", [LEARNS, make_pipeline(Normalizer(), LEARNS)])
+def test_columns_without_a_step_that_learns_leave_the_model_of_it_without_a_total(again, last, remainder):
+    """The step had no columns in the second fit, and nothing said that the model of the first had learnt from it."""
+    columns, last = private_columns(remainder), clone(last)
+    pipeline = make_pipeline(columns, last).fit(X60, Y60)
+    assert privacy_report(pipeline).total is None
+    again(columns, last)
+    assert privacy_report(pipeline).total is privacy_report(copy.deepcopy(pipeline)).total is None
+
+
+@pytest.mark.parametrize("rest", ["passthrough", LEARNS, DPOPORP(2, epsilon=5.0, delta=1e-6)], ids=repr)
+@pytest.mark.parametrize("change", ["fewer columns", "none, and then fewer", "dropped"])
+def test_columns_beside_sketches_that_another_fit_leaves_out_are_asked_for(rest, change):
+    """A model that is not private had seen these columns: it was .1, for the sketches that were left."""
+    columns = ColumnTransformer(
+        [("sketch", DPOPORP(2, epsilon=0.1, delta=1e-6), slice(0, 2))], remainder=rest, sparse_threshold=0
+    )
+    pipeline = make_pipeline(columns, LogisticRegression()).fit(X60, Y60)
+    if change == "dropped":
+        columns.set_params(remainder="drop")
+    if change.startswith("none"):
+        columns.set_params(sketch="drop").fit_transform(X60[:, :2])
+        columns.set_params(sketch=DPOPORP(2, epsilon=0.1, delta=1e-6))
+    columns.fit_transform(X60 if change == "dropped" else X60[:, :2])
+    assert privacy_report(pipeline).total is None
+
+
+def test_a_model_is_not_free_behind_a_frozen_sketch_if_it_saw_the_rows_beside_it():
+    """The sketch keeps its name, and the columns beside it, which have none, were no more: .1 for 50.1."""
+    frozen = FrozenEstimator(DPOPORP(2, epsilon=0.1, delta=1e-6).fit(X60[:, :2]))
+    columns = ColumnTransformer([("sketch", frozen, [0, 1])], remainder="passthrough", sparse_threshold=0)
+    pipeline = make_pipeline(columns, private_model(epsilon=50.0)).fit(X60, Y60)
+    assert privacy_report(pipeline).total.epsilon > 50.0
+    make_pipeline(columns, private_model(epsilon=50.0)).fit(X60[:, :2], Y60)
+    assert privacy_report(pipeline).total is None
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        GridSearchCV(private_model(epsilon=50.0), {}, cv=KFold(2)),
+        StackingClassifier([("one", private_model(epsilon=50.0))], cv=2),
+        OneVsOneClassifier(private_model(epsilon=50.0)),
+    ],
+    ids=repr,
+)
+def test_what_holds_models_of_the_rows_is_not_free_behind_a_sketch(last):
+    last = clone(last)
+    pipeline = make_pipeline(sketch(0.1), last).fit(X60, Y60)
+    assert privacy_report(pipeline).total.epsilon == 0.1
+    make_pipeline(Normalizer(), last).fit(X60, Y60)
+    assert privacy_report(pipeline).total is None
+
+
+def test_steps_of_a_winner_do_not_lose_what_their_search_was_behind():
+    columns = private_columns(DPScaler(bounds=(-1, 1), epsilon=5.0, delta=1e-6))
+    search = searched()
+    make_pipeline(columns, search).fit(X60, Y60)
+    unrolled = make_pipeline(columns, search.best_estimator_)
+    assert privacy_report(unrolled).total.epsilon > 4.0
+    make_pipeline(columns, private_model()).fit(X60[:, :2], Y60)
+    assert privacy_report(unrolled).total is None
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize(
+    "last",
+    [
+        VotingClassifier([("one", private_model()), ("other", private_model())]),
+        MultiOutputClassifier(private_model()),
+        FeatureUnion([("one", DPPCA(2, delta=1e-6)), ("other", DPPCA(2, delta=1e-6))]),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_workers_fit_behind_a_sketch_has_the_total_of_the_sketch(last, n_jobs):
+    """Nobody tells a worker what is before its member, and it passed for fitted behind something else."""
+    y = np.c_[Y60, 1 - Y60] if isinstance(last, MultiOutputClassifier) else Y60
+    pipeline = make_pipeline(sketch(0.1), clone(last).set_params(n_jobs=n_jobs))
+    with parallel_config("threading"):
+        report = privacy_report(pipeline.fit(X60, y))
+    assert report.total.epsilon == 0.1
+    told = "was last fitted to what was released before it, and to nothing else"
+    assert any(told in text for text in report.total.assumptions) == (n_jobs == 2)
+
+
+def test_a_part_of_a_pipeline_has_a_total_that_names_what_is_not_a_part_of_it(tmp_path):
+    pipeline = make_pipeline(DPScaler(bounds=(-1, 1), delta=1e-6), DPPCA(2, delta=1e-6), private_model()).fit(X60, Y60)
+    told = "of the steps that this was fitted behind"
+    assert not any(told in text for text in privacy_report(pipeline).total.assumptions)
+    for part in (pipeline[1:], pipeline[-1], make_pipeline(Normalizer(), FrozenEstimator(pipeline[1])).fit(X60)[1:]):
+        save_model(tmp_path / "model.npz", part)  # which would warn if there were no total
+        for one in (part, load_model(tmp_path / "model.npz").estimator):
+            assert any(told in text for text in privacy_report(one).total.assumptions)

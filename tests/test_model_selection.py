@@ -22,7 +22,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVR
 from sklearn.utils import check_random_state
@@ -733,7 +733,8 @@ def test_steps_of_a_winner_are_counted_once_and_those_of_two_twice(tmp_path):
         assert (total.epsilon, total.delta) == (2.0, 1e-6)
         assert [step.releases for step in privacy_report(found).steps] == [1, 0]
     assert best[0].guarantee_ == other[-1].guarantee_
-    mixed = make_pipeline(best[0], other[-1])  # neither of which is fitted again
+    assert privacy_report(make_pipeline(best[0], other[-1])).total is None  # which has learnt from other bins
+    mixed = make_union(best[0], other[0])  # neither of which is fitted again
     assert privacy_report(mixed).total.epsilon > 2.0
     save_model(tmp_path / "mixed.npz", mixed)
     assert privacy_report(load_model(tmp_path / "mixed.npz").estimator).total.epsilon > 2.0

@@ -24,7 +24,6 @@ from .. import _noise
 from .._calibration import Calibration, GuaranteeDisplayMixin, marked, snapshot, take_over
 from .._digits import printed_down, printed_up
 from .._errors import silent, warn_at_caller, without_values
-from .._fits_around import name_anew
 from .._labels import encode, of_one_type
 from .._lazy import is_lazy
 from .._open_ledgers import UnrecordedNoiseError
@@ -463,7 +462,6 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         calibration.publish(model, seeded=released.was_seeded())
         model.best_params_, model.best_score_ = best.params, score.printed(mean)
         won = [step for _, step in all_steps(model.best_estimator_) if has_guarantee(step)]
-        name_anew(won)
         for step in won:
             _state_anew(step, model)
         for path, step in all_steps(model.best_estimator_):
@@ -911,8 +909,6 @@ def _facts(guarantee):
 def _state_anew(step, search):
     """State of a step what holds of the search, in the place of what held of a single fit in one of its trials."""
     guarantee = search.guarantee_
-    if hasattr(step, "_fitted_behind"):
-        step._fitted_behind = search._fitted_behind
     for name, value in vars(step).copy().items():
         if isinstance(value, PrivacyGuarantee) and name in ("guarantee_", "_stated_guarantee"):
             setattr(step, name, guarantee)

@@ -29,7 +29,7 @@ _OTHERS_AS_WELL = (
     "the ledger has other releases as well: leave `ledger=` out for this model, or read ledger.total() for all"
 )
 _AS_FITTED = (
-    "steps and their parameters have not changed since the fit",
+    "each step was last fitted behind those before it, and neither these nor any parameters changed since the fit",
     "no step was given anything computed from these rows, except the rows and their labels",
     "no search or cross-validation has chosen steps, parameters or rows (if one has, report on that)",
 )

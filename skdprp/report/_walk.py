@@ -36,11 +36,14 @@ from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjec
 
 from .._calibration import is_as_stated
 from .._fits_around import (
+    NOBODY_KNOWS,
     has_labels_of_members,
-    has_lost_releases,
+    has_lost_branches,
     has_width_of_members,
-    names_of_fits,
-    was_behind_others,
+    holds_fits_behind_others,
+    names_of_steps,
+    private_among,
+    was_behind,
 )
 from .._lazy import SAME_ORDER, output_container
 from .._printing import RELEASED_AT
@@ -160,6 +163,11 @@ _MOVING = (
     "data-independent step in place of {map}"
 )
 _OTHER_MAPS = "was fitted behind another fit of what is before it: fit the pipeline again, or give each pipeline clones"
+_MORE_BEFORE = (
+    "of the steps that this was fitted behind, and that are not a part of it, none was fitted on these rows, except "
+    "private ones, whose guarantees are added to this one"
+)
+_SAW_RELEASED = "{}: was last fitted to what was released before it, and to nothing else"
 _AGAIN = "may sketch rows again within its fit: fit it without transform_input and callbacks"
 _UNRECORDED = (
     "cross_validate records neither folds nor scorers: report GridSearchCV(model, {}, cv=KFold(5, shuffle=True))"
@@ -188,7 +196,7 @@ _APPLIES = (
 )
 _FITTED_BEFORE = "holds what was fitted before, perhaps on the rows without noise: have it fitted in its place"
 _KEEPS = "has a best_estimator_ of an earlier fit, perhaps to the rows without noise: fit it with refit=True"
-_KEEP_NOTHING = "steps that see only what was released keep nothing of earlier fits"
+_KEEP_NOTHING = "steps that see only what was released were last fitted to that, and keep nothing of earlier fits"
 _GOES_ON = "goes on from earlier fits, perhaps to the rows without noise: set warm_start=False"
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = (
@@ -207,13 +215,14 @@ class Flow:
     """What reaches a step: rows as they leave some maps, rows that something was fitted on, or what was released."""
 
     maps: tuple[tuple[str, object], ...] = ()
-    before: tuple[str, ...] | None = None  # names of the private fits before, in all pipelines around that have steps
+    before: tuple[str, ...] = ()  # names of the steps before, in all pipelines around
     fitted_map: str = ""
     learned: str = ""
     released: bool = False
     labels_used_by: str = ""
     searches: tuple[PrivacyGuarantee, ...] = ()  # stated of steps before or beside that won one
     is_shared: bool = False  # others see the same rows, or they come again
+    is_frozen: bool = False  # it reaches what was fitted before, elsewhere
 
 
 @dataclass(frozen=True)
@@ -251,10 +260,7 @@ def walk(estimator, name, flow, *, passes_on=False):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
     part = replace(part, flow=replace(part.flow, is_shared=flow.is_shared))
-    # Of a step that is reported by itself, its own guarantee says that what is before it is to be added.
-    if flow.before is not None and was_behind_others(estimator, flow.before, is_released=flow.released):
-        uncovered = f"{name or type(estimator).__name__.lower()} {_OTHER_MAPS}"
-        part = replace(part, not_covered=(*part.not_covered, uncovered), is_known=False)
+    part = _as_fitted(part, estimator, name or type(estimator).__name__.lower(), flow)
     if has_own_methods(estimator) and not flow.released:
         uncovered = f"{name or type(estimator).__name__.lower()} {_OWN_METHODS}"
         part = replace(part, not_covered=(*part.not_covered, uncovered), is_known=False)
@@ -273,6 +279,29 @@ def walk(estimator, name, flow, *, passes_on=False):
     return replace(part, steps=tuple(steps), charges=charges)
 
 
+def _as_fitted(part, estimator, name, flow):
+    """Compare what is before a step with what it was fitted behind, as far as that was noted.
+
+    A second fit of a pipeline that is refused, or of another pipeline that shares a step, may leave a model behind new
+    bins, or without those that it was fitted on.
+    """
+    behind, now = was_behind(estimator), list(flow.before)
+    is_part = behind is not None and len(behind) >= len(now) and behind[len(behind) - len(now) :] == now
+    # What is frozen was fitted in another pipeline: its private steps have to be before it here, to be charged.
+    is_part |= flow.is_frozen and behind is not None and private_among(behind) <= private_among(now)
+    if behind is None or behind == now or (not behind and not flow.released):  # what was fitted by itself is charged
+        if flow.released and behind is None and getattr(estimator, "_fitted_behind", "") == NOBODY_KNOWS:
+            part = replace(part, assumed=(*part.assumed, _SAW_RELEASED.format(name)))
+        has_others = flow.released and not part.charges and holds_fits_behind_others(estimator, now)
+    else:
+        has_others = not is_part
+        if is_part:  # of what was fitted, and reported by itself
+            part = replace(part, assumed=(*part.assumed, _MORE_BEFORE))
+    if not has_others:
+        return part
+    return replace(part, not_covered=(*part.not_covered, f"{name} {_OTHER_MAPS}"), is_known=False)
+
+
 def _of_estimator(estimator, name, flow, *, passes_on):
     if type(estimator) is FrozenEstimator:
         part = _of_frozen(estimator, name, flow)
@@ -289,10 +318,11 @@ def _of_estimator(estimator, name, flow, *, passes_on):
 def _of_frozen(estimator, name, flow):
     if flow.released:
         # After a sketch, too, it may have been fitted on the rows themselves.
-        part = walk(estimator.estimator, name, Flow(before=flow.before))
+        part = walk(estimator.estimator, name, Flow(before=flow.before, is_frozen=True))
         saw_labels = name if part.charges or part.not_covered else ""
         return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or saw_labels))
-    part = walk(estimator.estimator, name, flow)
+    part = walk(estimator.estimator, name, replace(flow, is_frozen=True))
+    part = replace(part, flow=replace(part.flow, is_frozen=False))
     # A sketch by itself releases nothing at its fit, what has one within has released the rows of that fit.
     if flow.maps and part.sketches and not has_guarantee(estimator.estimator):
         reason = _FROZEN_AFTER.format(", ".join(map_name for map_name, _ in flow.maps))
@@ -315,10 +345,8 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
         if place == len(pipeline.steps) and pipeline.memory is not None and part.charges:  # the last is not cached
             reasons += (_CACHE,)
         passed_on = passes_on or place < len(pipeline.steps)
-        reached = replace(part.flow, before=flow.before)
-        if place > 1:
-            before = names_of_fits([step for _, step in pipeline.steps[: place - 1]])
-            reached = replace(reached, before=(*(flow.before or ()), *before))
+        before = names_of_steps([step for _, step in pipeline.steps[: place - 1]])
+        reached = replace(part.flow, before=(*flow.before, *before))
         part += _of_member(step, f"{prefix}.{name}" if prefix else name, reached, passes_on=passed_on)
     sketches = part.sketches
     if sketches and (getattr(pipeline, "transform_input", None) or is_watched(pipeline)):
@@ -335,8 +363,8 @@ def _of_branches(estimator, steps, name, flow):
     columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
     if not all(chooses_by_name(one, are_public=not flow.fitted_map) for one in columns):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
-    # A model behind sketches that is fitted to them in another pipeline has not noted what it saw in this one.
-    if released and has_lost_releases(estimator, [branch for branch, _ in steps]):
+    # Models that are not private have not noted what they saw of these.
+    if released and type(estimator) is ColumnTransformer and has_lost_branches(estimator):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_FITTED_AGAIN}"), is_known=False)
     if _density_tells(estimator, steps, flows):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
