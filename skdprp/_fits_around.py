@@ -118,9 +118,9 @@ def _behind(fits, *, is_whole):
 
 
 def was_behind(estimator):
-    """Names of the steps that an estimator was last fitted behind, or None where nobody has noted them, or could."""
+    """Names of the steps that an estimator was last fitted behind, or None if it notes none."""
     noted = getattr(estimator, "__dict__", {}).get("_fitted_behind")  # as some pass on what others have
-    return None if noted in (None, NOBODY_KNOWS) else str(noted).split()
+    return None if noted is None else str(noted).split()
 
 
 def private_among(names):
@@ -131,7 +131,7 @@ def private_among(names):
 def holds_fits_behind_others(estimator, names):
     """Whether something within an estimator is known to have been fitted behind other steps than these."""
     notes = [was_behind(one) for one in _estimators_within([estimator], is_frozen_too=False)]
-    return any(note is not None and note[: len(names)] != names for note in notes)
+    return any(note not in (None, [NOBODY_KNOWS]) and note[: len(names)] != names for note in notes)
 
 
 def _fits_around():
@@ -175,15 +175,15 @@ def names_of_steps(steps):
 def _name_of_step(step):
     if step is None or type(step) is str:
         return step or "passthrough"
-    held, kind = dict(getattr(step, "__dict__", {})), "".join(type(step).__name__.split())
+    kind, is_known = "".join(type(step).__name__.split()), type(step).__module__.startswith("sklearn.")
     if private := _name_of(step):
         return private[0]
-    if kind == "FunctionTransformer" and held.get("func") is None:  # which a fit puts in the place of the word
+    if is_known and kind == "FunctionTransformer" and step.func is None:  # which a fit puts in the place of the word
         return "passthrough"
-    if kind in _FITTED_IN_PLACE:
-        members = held.get(_FITTED_IN_PLACE[kind])
+    if is_known and kind in _FITTED_IN_PLACE:
+        members = getattr(step, _FITTED_IN_PLACE[kind])
         within = names_of_steps([members] if _is_frozen(step) else [member for _, member in members])
-    elif kind == "ColumnTransformer":
+    elif is_known and kind == "ColumnTransformer":
         within = names_of_steps(member for _, member in branches_of_columns(step))
     else:
         within = sorted(names_of_fits([step]))

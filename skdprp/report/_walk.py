@@ -286,18 +286,19 @@ def _as_fitted(part, estimator, name, flow):
     bins, or without those that it was fitted on.
     """
     behind, now = was_behind(estimator), list(flow.before)
-    is_part = behind is not None and len(behind) >= len(now) and behind[len(behind) - len(now) :] == now
-    # What is frozen was fitted in another pipeline: its private steps have to be before it here, to be charged.
-    is_part |= flow.is_frozen and behind is not None and private_among(behind) <= private_among(now)
-    if behind is None or behind == now or (not behind and not flow.released):  # what was fitted by itself is charged
-        if flow.released and behind is None and getattr(estimator, "_fitted_behind", "") == NOBODY_KNOWS:
-            part = replace(part, assumed=(*part.assumed, _SAW_RELEASED.format(name)))
-        has_others = flow.released and not part.charges and holds_fits_behind_others(estimator, now)
+    if behind == [NOBODY_KNOWS]:
+        return replace(part, assumed=(*part.assumed, _SAW_RELEASED.format(name))) if flow.released else part
+    if behind is None:
+        # What is frozen, and may not be behind what was released, is charged.
+        is_as_fitted = not flow.released or bool(part.charges) or not holds_fits_behind_others(estimator, now)
+    elif behind == now or not (behind or flow.released):  # what was fitted by itself is charged
+        is_as_fitted = True
     else:
-        has_others = not is_part
-        if is_part:  # of what was fitted, and reported by itself
-            part = replace(part, assumed=(*part.assumed, _MORE_BEFORE))
-    if not has_others:
+        is_part = len(behind) > len(now) and behind[len(behind) - len(now) :] == now
+        # What is frozen was fitted elsewhere: the private steps before it there have to be before it here.
+        is_as_fitted = is_part or (flow.is_frozen and private_among(behind) <= private_among(now))
+        part = replace(part, assumed=(*part.assumed, _MORE_BEFORE))
+    if is_as_fitted:
         return part
     return replace(part, not_covered=(*part.not_covered, f"{name} {_OTHER_MAPS}"), is_known=False)
 
