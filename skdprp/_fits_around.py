@@ -44,7 +44,7 @@ def _note_earlier(members):
     """Note that members are of an earlier fit than the one that goes on, if there are any."""
     for member in members:
         # Not "drop", nor what is frozen, of which a clone is the same object.
-        if hasattr(type(member), "fit") and type(member).__name__ != "FrozenEstimator":
+        if hasattr(type(member), "fit") and not _is_frozen(member):
             member._is_of_earlier_fit = True
 
 
@@ -129,9 +129,10 @@ def private_among(names):
 
 
 def holds_fits_behind_others(estimator, names):
-    """Whether something within an estimator is known to have been fitted behind other steps than these."""
+    """Whether something within an estimator is known to have been fitted behind other steps than these in a row."""
     notes = [was_behind(one) for one in _estimators_within([estimator], is_frozen_too=False)]
-    return any(note not in (None, [NOBODY_KNOWS]) and note[: len(names)] != names for note in notes)
+    known = [note for note in notes if note not in (None, [NOBODY_KNOWS])]
+    return not all(any(note[i : i + len(names)] == names for i in range(len(note) + 1)) for note in known)
 
 
 def _fits_around():

@@ -1176,3 +1176,13 @@ def test_a_part_of_a_pipeline_has_a_total_that_names_what_is_not_a_part_of_it(tm
         save_model(tmp_path / "model.npz", part)  # which would warn if there were no total
         for one in (part, load_model(tmp_path / "model.npz").estimator):
             assert any(told in text for text in privacy_report(one).total.assumptions)
+
+
+@pytest.mark.parametrize("last", [VotingClassifier([("one", private_model())]), GridSearchCV(private_model(), {})])
+def test_a_part_with_a_sketch_has_the_total_of_the_sketch(last):
+    pipeline = make_pipeline(PublicScaler((-1, 1)), sketch(0.1), Normalizer(), clone(last)).fit(X60, Y60)
+    for part in (pipeline, pipeline[1:]):
+        assert privacy_report(part).total.epsilon == 0.1
+    make_pipeline(Normalizer(), pipeline[-1]).fit(X60, Y60)
+    for part in (pipeline, pipeline[1:]):
+        assert privacy_report(part).total is None
