@@ -138,14 +138,16 @@ def holds_fits_behind_others(estimator, names):
 def _fits_around():
     """List what scikit-learn fits around this, from within, each with the names of the steps before it in a pipeline.
 
-    And say whether that is all: what has a worker fit a member is not around that. Nor is anything around `fit_chunks`,
-    for which there is no pipeline.
+    And say whether that is all: around a call that a composite has a worker make, the composite is not. Nor is anything
+    around `fit_chunks`, for which there is no pipeline.
     """
     fits, before_last, has_chunks, is_whole = [], [], False, True
     for frame in _frames_of_fits():
         module, method = str(frame.f_globals.get("__name__")), frame.f_code.co_name
         if not module.startswith("sklearn."):
             has_chunks |= module.startswith("skdprp.") and method == "fit_chunks"
+        elif module == "sklearn.utils.parallel":  # of the call; of the composite next, if that is not elsewhere
+            is_whole = False
         elif module == "sklearn.pipeline" and method in _FITS_OF_PIPELINES:
             pipeline, place = _variables(frame, "self", "step_idx")
             is_whole = True
@@ -162,7 +164,6 @@ def _fits_around():
             estimator, transformer = _variables(frame, "estimator", "transformer")
             if (fitted := transformer if estimator is None else estimator) is not None:
                 fits.append((fitted, []))
-                is_whole = False
         else:
             is_whole = True
     return fits, is_whole and not has_chunks
@@ -179,8 +180,9 @@ def _name_of_step(step):
     kind, is_known = "".join(type(step).__name__.split()), type(step).__module__.startswith("sklearn.")
     if private := _name_of(step):
         return private[0]
-    if is_known and kind == "FunctionTransformer" and step.func is None:  # which a fit puts in the place of the word
-        return "passthrough"
+    if is_known and kind == "FunctionTransformer":  # without a function, a fit puts it in the place of the word
+        name = "".join(str(getattr(step.func, "__qualname__", "")).split())
+        return "passthrough" if step.func is None else f"{kind}:{name}"
     if is_known and kind in _FITTED_IN_PLACE:
         members = getattr(step, _FITTED_IN_PLACE[kind])
         within = names_of_steps([members] if _is_frozen(step) else [member for _, member in members])
@@ -329,7 +331,7 @@ def _frames_around():
 
 
 def _frames_of_fits():
-    return (frame for frame in _frames_around() if frame.f_code.co_name.startswith(("fit", "_fit")))
+    return (frame for frame in _frames_around() if frame.f_code.co_name.startswith(("fit", "_fit", "__call__")))
 
 
 def _searches_around():

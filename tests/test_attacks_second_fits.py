@@ -20,7 +20,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import StackingClassifier, VotingClassifier
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
@@ -1154,6 +1154,7 @@ def test_steps_of_a_winner_do_not_lose_what_their_search_was_behind():
         VotingClassifier([("one", private_model()), ("other", private_model())]),
         MultiOutputClassifier(private_model()),
         FeatureUnion([("one", DPPCA(2, delta=1e-6)), ("other", DPPCA(2, delta=1e-6))]),
+        BaggingClassifier(private_model(), 4),
     ],
     ids=lambda one: type(one).__name__,
 )
@@ -1165,7 +1166,24 @@ def test_what_workers_fit_behind_a_sketch_has_the_total_of_the_sketch(last, n_jo
         report = privacy_report(pipeline.fit(X60, y))
     assert report.total.epsilon == 0.1
     told = "was last fitted to what was released before it, and to nothing else"
-    assert any(told in text for text in report.total.assumptions) == (n_jobs == 2)
+    is_told = any(told in text for text in report.total.assumptions)
+    assert is_told == (n_jobs == 2 and not isinstance(last, BaggingClassifier))  # of which the members are not listed
+
+
+def negated(X):
+    return -X
+
+
+def less_the_mean(X):
+    return X - X.mean(axis=0)
+
+
+def test_functions_before_a_model_are_told_apart():
+    model = private_model()
+    pipeline = make_pipeline(FunctionTransformer(negated), model).fit(X60, Y60)
+    assert privacy_report(pipeline).total is not None
+    make_pipeline(FunctionTransformer(less_the_mean), model).fit(X60, Y60)
+    assert privacy_report(pipeline).total is None
 
 
 def test_a_part_of_a_pipeline_has_a_total_that_names_what_is_not_a_part_of_it(tmp_path):
