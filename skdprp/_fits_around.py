@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from hashlib import blake2b, sha256
 from numbers import Number
 from uuid import uuid4
@@ -13,12 +14,14 @@ from uuid import uuid4
 import numpy as np
 from sklearn import get_config
 
-_FITS_OF_PIPELINES = ("_fit", "fit", "fit_predict", "fit_transform")
+_FITS = ("fit", "fit_predict", "fit_transform")
 _STATED = ("guarantee_", "claimed_")
 _STATED_OF_OTHERS = ("definition", "unit", "adjacency", "epsilon", "delta", "loss")  # all that they are told apart by
 NOBODY_KNOWS = "?"  # in the place of names, what an estimator is fitted behind in a worker
 _PLAIN = {str, bytes, bool, int, float, complex, type(None), np.str_, np.float64, np.float32, np.int64}
 _FITTED_IN_PLACE = {"Pipeline": "steps", "FeatureUnion": "transformer_list", "FrozenEstimator": "estimator"}
+_NO_SETTINGS = ("n_jobs", "verbose")  # parameters that change nothing of what a step does to rows
+_MOST_IN_A_SETTING = 100  # of more, a name tells how many they are
 
 # Composites that fit clones of their members: a fit that is refused leaves members of an earlier one
 
@@ -93,18 +96,21 @@ def has_labels_of_members(model):
 
 
 def note_fits_before():
-    """Note of each class of the user within whose fit something is released what it is fitted behind.
+    """Note of each object of a class of the user within whose fit something is released what it is fitted behind.
 
     Private estimators of this library do that themselves, as their fits begin. Composites of several consist of others,
     of which a refused fit leaves some as they were.
     """
     fits, is_whole = _fits_around()
     for i, (fitted, _) in enumerate(fits):
-        kind = type(fitted)
-        is_of_several = kind.__module__.startswith("sklearn.") and kind.__name__ != "FixedThresholdClassifier"
-        if not is_of_several and not any(one.__module__.startswith("skdprp.") for one in kind.__mro__):
+        if _is_of_users(fitted) or type(fitted).__name__ == "FixedThresholdClassifier":
             with suppress(Exception):  # it may refuse that, and nothing may fail beside a release
                 fitted._fitted_behind = _behind(fits[i:], is_whole=is_whole)
+
+
+def _is_of_users(fitted):
+    is_of_sklearn = type(fitted).__module__.startswith("sklearn.")
+    return not is_of_sklearn and not any(one.__module__.startswith("skdprp.") for one in type(fitted).__mro__)
 
 
 def fits_before():
@@ -136,7 +142,7 @@ def holds_fits_behind_others(estimator, names):
 
 
 def _fits_around():
-    """List what scikit-learn fits around this, from within, each with the names of the steps before it in a pipeline.
+    """List what is fitted around this, from within, each with the names of the steps before it in a pipeline.
 
     And say whether that is all: around a call that a composite has a worker make, the composite is not. Nor is anything
     around `fit_chunks`, for which there is no pipeline.
@@ -144,13 +150,14 @@ def _fits_around():
     fits, before_last, has_chunks, is_whole = [], [], False, True
     for frame in _frames_of_fits():
         module, method = str(frame.f_globals.get("__name__")), frame.f_code.co_name
-        if not module.startswith("sklearn."):
-            has_chunks |= module.startswith("skdprp.") and method == "fit_chunks"
-        elif module == "sklearn.utils.parallel":  # of the call; of the composite next, if that is not elsewhere
+        called = f"{module}.{frame.f_code.co_qualname}"
+        has_chunks |= module.startswith("skdprp.") and method == "fit_chunks"
+        if called == "sklearn.utils.parallel._FuncWrapper.__call__":
             is_whole = False
-        elif module == "sklearn.pipeline" and method in _FITS_OF_PIPELINES:
-            pipeline, place = _variables(frame, "self", "step_idx")
+        elif called == "joblib.parallel.Parallel.__call__":  # which has the call made here, and not elsewhere
             is_whole = True
+        elif module == "sklearn.pipeline" and method in (*_FITS, "_fit"):
+            pipeline, place = _variables(frame, "self", "step_idx")
             if not hasattr(pipeline, "steps"):  # but is a FeatureUnion
                 continue
             if method == "_fit":  # all steps but the last, for another of these methods
@@ -160,37 +167,77 @@ def _fits_around():
             if place is not None:
                 *before, fitted = (step for _, step in pipeline.steps[: place + 1])
                 fits.append((fitted, names_of_steps(before)))
-        elif method.startswith("_fit_"):  # a function that fits one member
+        elif module.startswith("sklearn.") and method.startswith("_fit_"):  # a function that fits one member
             estimator, transformer = _variables(frame, "estimator", "transformer")
             if (fitted := transformer if estimator is None else estimator) is not None:
                 fits.append((fitted, []))
-        else:
-            is_whole = True
+        elif method in _FITS and frame.f_code.co_argcount:  # by hand, or of a winner
+            (fitted,) = _variables(frame, frame.f_code.co_varnames[0])
+            if hasattr(type(fitted), method) and _is_of_users(fitted):
+                fits.append((fitted, []))
     return fits, is_whole and not has_chunks
 
 
 def names_of_steps(steps):
-    """Names of steps of a pipeline: those of private fits, and of all others their class with what they consist of."""
+    """Names of steps of a pipeline: of private ones those of their fits.
+
+    Of others their class, their parameters, and the names of what they consist of.
+    """
     return list(map(_name_of_step, steps))
 
 
 def _name_of_step(step):
     if step is None or type(step) is str:
         return step or "passthrough"
-    kind, is_known = "".join(type(step).__name__.split()), type(step).__module__.startswith("sklearn.")
     if private := _name_of(step):
         return private[0]
-    if is_known and kind == "FunctionTransformer":  # without a function, a fit puts it in the place of the word
-        name = "".join(str(getattr(step.func, "__qualname__", "")).split())
-        return "passthrough" if step.func is None else f"{kind}:{name}"
-    if is_known and kind in _FITTED_IN_PLACE:
-        members = getattr(step, _FITTED_IN_PLACE[kind])
+    package, kind = type(step).__module__.partition(".")[0], type(step).__name__
+    name = "".join((kind if package == "sklearn" else f"{package}.{kind}").split())
+    if name == "FunctionTransformer" and step.func is None:  # which a fit puts in the place of the word
+        return "passthrough"
+    if name in _FITTED_IN_PLACE:
+        members = getattr(step, _FITTED_IN_PLACE[name])
         within = names_of_steps([members] if _is_frozen(step) else [member for _, member in members])
-    elif is_known and kind == "ColumnTransformer":
-        within = names_of_steps(member for _, member in branches_of_columns(step))
+        settings = _setting(getattr(step, "transformer_weights", None))
+    elif name == "ColumnTransformer":
+        names, members = zip(*branches_of_columns(step), strict=True) if branches_of_columns(step) else ((), ())
+        within = names_of_steps(members)
+        settings = _setting([step.transformer_weights, *(step._transformer_to_input_indices[one] for one in names)])
     else:
-        within = sorted(names_of_fits([step]))
-    return f"{kind}({','.join(within)})" if within else kind
+        within, settings = sorted(names_of_fits([step])), _settings_of(step)
+    name += f":{_digest(settings)[:8]}" if settings not in ([], "None") else ""
+    return f"{name}({','.join(within)})" if within else name
+
+
+def _settings_of(step, depth=5):
+    """Parameters of a step by which two of one class differ in what they do to rows."""
+    with suppress(Exception):
+        known = step.get_params(deep=False)
+        return [[name, _setting(known[name], depth)] for name in sorted(known) if name not in _NO_SETTINGS]
+    return []
+
+
+def _setting(value, depth=5):
+    """What is told of a parameter: the same before and after a fit, and in all processes."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return str(value)
+    name, parts = getattr(value, "__qualname__", kind.__qualname__), []
+    base = next((base for base in (list, tuple, dict) if issubclass(kind, base)), None)
+    if not depth:
+        return name
+    if base is not None:
+        n = base.__len__(value)
+        parts = [n, *(base.items(value) if base is dict else base.__iter__(value))] if n <= _MOST_IN_A_SETTING else [n]
+    elif kind is np.ndarray and value.dtype != object:
+        parts = [value.dtype.str, value.shape, sha256(np.ascontiguousarray(value)).digest()]
+    elif kind is partial:
+        parts = [value.func, value.args, value.keywords]
+    elif hasattr(kind, "get_params"):
+        return [name, *_settings_of(value, depth - 1)]
+    elif "<lambda>" in name:
+        parts = [value.__code__.co_code, value.__code__.co_names, value.__code__.co_consts]
+    return [name, *(_setting(part, depth - 1) for part in parts)]
 
 
 def branches_of_columns(columns):
@@ -212,10 +259,9 @@ def _estimators_within(steps, *, is_frozen_too=True):
         if type(step) in _PLAIN or id(step) in seen:
             continue
         seen.add(id(step))
-        if issubclass(type(step), list | tuple):  # of an object, which may be anything, nothing is asked
-            left += step
-        elif issubclass(type(step), dict):
-            left += step.values()
+        kind = next((kind for kind in (list, tuple, dict) if issubclass(type(step), kind)), None)
+        if kind is not None:  # of an object, which may be anything, nothing is asked
+            left += dict.values(step) if kind is dict else kind.__iter__(step)
         elif hasattr(type(step), "fit"):
             yield step
             # Of parameters, clones are fitted: but those of a few composites are what was fitted.

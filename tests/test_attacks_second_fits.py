@@ -31,6 +31,7 @@ from sklearn.model_selection import (
     PredefinedSplit,
     ShuffleSplit,
     StratifiedKFold,
+    cross_validate,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
@@ -58,7 +59,7 @@ from skdprp import (
     save_release,
     set_budget,
 )
-from skdprp._fits_around import names_of_fits
+from skdprp._fits_around import names_of_fits, names_of_steps
 from skdprp.composition import loss_of_laplace_noise
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
@@ -439,7 +440,7 @@ class KeepsWords(TransformerMixin, BaseEstimator):
 
 def test_estimators_in_a_dict_beside_many_words_are_found():
     pipeline = make_pipeline(KeepsWords(), private_model()).fit(X60, Y60)
-    assert pipeline[-1]._fitted_behind == f"KeepsWords({pipeline[0].parts_['bins']._fit_name})"
+    assert pipeline[-1]._fitted_behind == f"{__name__}.KeepsWords({pipeline[0].parts_['bins']._fit_name})"
 
 
 class Holds(ClassifierMixin, BaseEstimator):
@@ -1170,20 +1171,105 @@ def test_what_workers_fit_behind_a_sketch_has_the_total_of_the_sketch(last, n_jo
     assert is_told == (n_jobs == 2 and not isinstance(last, BaggingClassifier))  # of which the members are not listed
 
 
-def negated(X):
-    return -X
+def negated(X, by=0.0):
+    return by - X
 
 
 def less_the_mean(X):
     return X - X.mean(axis=0)
 
 
-def test_functions_before_a_model_are_told_apart():
-    model = private_model()
-    pipeline = make_pipeline(FunctionTransformer(negated), model).fit(X60, Y60)
-    assert privacy_report(pipeline).total is not None
-    make_pipeline(FunctionTransformer(less_the_mean), model).fit(X60, Y60)
+def weighted(weight):
+    union = FeatureUnion([("one", Normalizer()), ("other", PublicScaler((-1, 1)))])
+    union.set_params(transformer_weights={"one": weight})
+    return ColumnTransformer([("both", union, [0, 1])], sparse_threshold=0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (FunctionTransformer(negated), FunctionTransformer(less_the_mean)),
+        (FunctionTransformer(lambda X: -X), FunctionTransformer(lambda X: X - X.mean(axis=0))),
+        (FunctionTransformer(negated, kw_args={"by": 1.0}), FunctionTransformer(negated, kw_args={"by": 2.0})),
+        (PublicScaler((-1, 1)), PublicScaler((-9, 9))),
+        (PublicScaler(np.array([-1, 1])), PublicScaler(np.array([-9, 9]))),
+        (weighted(1.0), weighted(9.0)),
+        (Normalizer(), type("Normalizer", (Normalizer,), {"__module__": "mine.own"})()),
+    ],
+    ids=["functions", "lambdas", "arguments", "tuples", "arrays", "weights", "packages"],
+)
+def test_steps_before_a_model_are_told_apart_by_what_they_do_to_rows(first, second):
+    """A model that two pipelines share was behind the steps of either, if these were of one class."""
+    last = private_model()
+    pipeline, again = make_pipeline(first, last), make_pipeline(clone(first).set_params(), last)
+    assert privacy_report(pipeline.fit(X60, Y60)).total is not None
+    assert privacy_report(again.fit(X60, Y60)).total == privacy_report(pipeline).total
+    make_pipeline(second, last).fit(X60, Y60)
     assert privacy_report(pipeline).total is None
+
+
+def test_a_step_with_many_words_is_named_by_how_many_they_are():
+    words = FunctionTransformer(negated, kw_args={str(i): i for i in range(100_000)})
+    one = names_of_steps([words])
+    words.kw_args["0"] = 1
+    assert one == names_of_steps([words]) != names_of_steps([FunctionTransformer(negated)])
+
+
+class HoldsItself(BaseEstimator):
+    def __init__(self, own=None):
+        self.own = own
+
+    def fit(self, X, y=None):
+        return self
+
+
+def test_a_step_that_is_its_own_parameter_has_a_name():
+    step = HoldsItself()
+    step.own = [step, step]
+    assert names_of_steps([step])[0].startswith(f"{__name__}.HoldsItself:")
+
+
+def by_hand(model):
+    model[-1].fit(X60, Y60)
+
+
+def by_a_search(model):
+    model.steps[-1] = ("last", GridSearchCV(model[-1], {}, cv=KFold(2)).fit(X60, Y60).best_estimator_)
+
+
+def by_a_search_behind_the_rows(model):
+    search = GridSearchCV(model[-1], {}, cv=KFold(2))
+    model.steps[-1] = ("last", make_pipeline(Normalizer(), search).fit(X60, Y60)[-1].best_estimator_)
+
+
+@pytest.mark.parametrize("again", [by_hand, by_a_search, by_a_search_behind_the_rows])
+@pytest.mark.parametrize("last", [Holds(), private_model()], ids=repr)
+def test_a_model_of_the_rows_is_not_free_behind_a_sketch_by_whatever_it_was_fitted(again, last):
+    """Models of the user noted nothing where no pipeline fitted them."""
+    model = make_pipeline(sketch(0.1), clone(last)).fit(X60, Y60)
+    assert privacy_report(model).total.epsilon == 0.1
+    again(model)
+    assert privacy_report(model).total is None
+
+
+def test_models_of_a_cross_validation_know_what_they_were_fitted_behind():
+    pipeline = make_pipeline(DPScaler(bounds=(-1, 1), delta=1e-6), private_model())
+    for one in cross_validate(pipeline, X60, Y60, cv=KFold(2), return_estimator=True)["estimator"]:
+        assert one[-1]._fitted_behind == one[0]._fit_name
+    with parallel_config("threading"):
+        fits = cross_validate(pipeline, X60, Y60, cv=KFold(2), n_jobs=2, return_estimator=True)["estimator"]
+    assert [one[-1]._fitted_behind for one in fits] == ["?", "?"]
+
+
+class HidesAll(list):
+    def __iter__(self):
+        return iter(())
+
+
+def test_lists_that_hide_what_they_hold_are_looked_into():
+    step = HoldsItself()
+    step.parts_ = HidesAll([DPScaler(delta=1e-6, bounds=(-1, 1)).fit(X60)])
+    assert names_of_fits([step]) == [step.parts_[0]._fit_name]
 
 
 def test_a_part_of_a_pipeline_has_a_total_that_names_what_is_not_a_part_of_it(tmp_path):
