@@ -10,7 +10,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import get_tags
 
 from ..guarantee import PrivacyGuarantee
-from ._contents import numbers_in
+from ._contents import numbers_in, parts_of
 from ._tape import tape_of
 
 SURE = 1 - 1e-9  # confidence of the audits
@@ -140,8 +140,8 @@ class Case:
     @cached_property
     def noisy(self):
         """Names of the fitted numbers that differ between fits, which these released; of all, if there are none."""
-        fits = [numbers_in(self.new().fit(*self.data)) for _ in range(_N_FITS)]
-        common = sorted(filter(_is_fitted, set.intersection(*map(set, fits))))
+        fits = [numbers_in(_fitted_parts(self.new().fit(*self.data))) for _ in range(_N_FITS)]
+        common = sorted(set.intersection(*map(set, fits)))
         return [name for name in common if any(not equal(fit[name], fits[0][name]) for fit in fits)] or common
 
     def released(self, data):
@@ -168,10 +168,11 @@ class Case:
         return {name: np.stack([release[name] for release in releases]) for name in first}
 
 
-def _is_fitted(name):
-    """Whether a name is that of a fitted attribute, or of a part of one."""
-    attribute = name.partition(".")[0]
-    return attribute.endswith("_") and not attribute.startswith(("_", "guarantee_", "n_features_in_"))
+def _fitted_parts(fitted):
+    """What a fitted estimator holds that may be released."""
+    not_released = ("_", "guarantee_", "n_features_in_")
+    named = ((str(name), value) for name, value in parts_of(fitted))
+    return {name: value for name, value in named if name.endswith("_") and not name.startswith(not_released)}
 
 
 def _rows():

@@ -39,7 +39,7 @@ def _leaves(thing, name="", seen=(), wanted=None):
         yield name, f"nothing, in a {type(thing).__name__}"  # that it is there may tell of a row
     if id(thing) not in seen:
         seen = (*seen, id(thing))
-        for part, value in _parts(thing):
+        for part, value in parts_of(thing):
             of_part = f"{name}.{part}" if name else str(part)
             # What has an empty name is no part of the names of what it holds.
             if wanted is None or not of_part or of_part in wanted:
@@ -65,7 +65,7 @@ def _is_global(thing):
     return found is thing
 
 
-def _parts(thing):
+def parts_of(thing):
     """Names and values of what an object holds or would be pickled as."""
     if thing is None or _is_global(thing):
         return ()

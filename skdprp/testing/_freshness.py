@@ -138,7 +138,7 @@ def _rows_and_classes_share_no_noise(case):
             # So many numbers that chance repeats none, of rows that are all equal.
             n_draws = math.ceil(2 * needed(one) / one.size)
             draws = np.hstack([dense(case.fitted.transform(rows)) for _ in range(n_draws)])
-            if len(np.unique(draws, axis=0)) < MANY:
+            if len({row.tobytes() for row in draws}) < MANY:
                 reason = "draws one noise for several of very many rows"
     return _fresh(reason, "draw noise for each number.")
 
@@ -226,15 +226,17 @@ def _shares(here, there):
     is_apart = np.diff(ordered, axis=0, prepend=ordered[:1]) > 2 * math.sqrt(n_draws) * nothing
     same = place - np.maximum.accumulate(np.where(is_apart, place, 0), axis=0) + 1
     enough = math.lgamma(n_draws + 1) - np.log(same).sum(axis=0) > math.log(1e11 * n_rows * n_parts**2)
-    for row, parts in enumerate(map(np.flatnonzero, enough)):
-        noise = here[:, row, parts] - centre[row, parts]
-        squares, moved = np.sum(noise**2, axis=0), (centre - there)[:, row]
-        for some in gen_batches(max(len(parts), 1), max(_PAIRS // max(len(parts), 1), 1)):
-            own = squares[some, None]
-            silent = own + squares - 2 * noise[:, some].T @ noise <= SHARE_OF_NOISE**2 * np.minimum(own, squares)
-            first, second = np.nonzero(np.triu(silent, 1 + some.start))
-            first, second = parts[some][first], parts[second]
-            if np.any(np.all(np.abs(moved[:, first] - moved[:, second]) > nothing[row, first], axis=0)):
+    noise, moved = np.moveaxis(here - centre, 0, 1), centre - there
+    for rows in gen_batches(n_rows, max(_PAIRS // n_parts**2, 1)):
+        squares = np.sum(noise[rows] ** 2, axis=1)[:, None]
+        for some in gen_batches(n_parts, max(_PAIRS // n_parts, 1)):
+            own = np.moveaxis(squares[:, :, some], 1, 2)
+            apart = own + squares - 2 * np.moveaxis(noise[rows, :, some], 1, 2) @ noise[rows]
+            silent = apart <= SHARE_OF_NOISE**2 * np.minimum(own, squares)
+            silent &= enough[rows, some, None] & enough[rows, None]
+            row, first, second = np.nonzero(np.triu(silent, 1 + some.start))
+            row, first = row + rows.start, first + some.start
+            if np.any(np.all(np.abs(moved[:, row, first] - moved[:, row, second]) > nothing[row, first], axis=0)):
                 return True
     return False
 
