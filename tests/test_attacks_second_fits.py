@@ -676,6 +676,20 @@ def test_a_fit_in_a_pipeline_keeps_no_rows_in_memory():
     assert fit() is None
 
 
+class KeepsItsVariables(Holds):
+    def fit(self, X, y):
+        known = locals()
+        del known["self"]
+        super().fit(X, y)
+        assert list(known) == ["X", "y", "__class__"]
+        return self
+
+
+def test_variables_of_a_fit_of_the_user_stay_what_they_are():
+    """Until Python 3.13 locals() is one dict for all who ask, and it was emptied."""
+    KeepsItsVariables().fit(X60, Y60)
+
+
 def by_the_steps_before(pipeline):
     cheaper(pipeline[:-1]).fit(X60)
 

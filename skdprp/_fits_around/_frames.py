@@ -2,6 +2,8 @@
 
 import sys
 
+_READ_VARIABLES = {"dir", "eval", "exec", "locals", "vars"}
+
 
 def frames_around():
     """Yield the frames around this call; in a fork, those of its own, before which it has copies of others."""
@@ -17,10 +19,12 @@ def frames_of_fits():
 
 
 def variables(frame, *names):
-    """Variables of a function of scikit-learn by their names, or None."""
+    """Variables of a function by their names, or None."""
+    is_copy = sys.version_info < (3, 13)  # which the frame keeps, and returns to who asks for locals()
+    if is_copy and not _READ_VARIABLES.isdisjoint(frame.f_code.co_names):
+        return [None] * len(names)
     known = frame.f_locals
     found = [known.get(name) for name in names]
-    # A copy that the frame keeps: rows in it would stay in memory as long. A debugger writes it back into the frame.
-    if sys.version_info < (3, 13) and frame.f_trace is None:
-        known.clear()
+    if is_copy and frame.f_trace is None:  # a debugger writes it back into the frame
+        known.clear()  # or rows in it would stay in memory as long as the frame
     return found
