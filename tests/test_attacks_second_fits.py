@@ -603,6 +603,43 @@ class Delegates(TransformerMixin, BaseEstimator):
         return getattr(self.inner, name)
 
 
+@pytest.mark.parametrize(
+    "inner", [DPPCA(2, delta=1e-6), DPBinner(4, delta=1e-6, bounds=(-1, 1)), sketch(1.0)], ids=repr
+)
+@pytest.mark.parametrize("other", [clone, lambda inner: inner, Delegates])
+def test_what_a_step_of_the_user_fits_does_not_stand_elsewhere_as_well(inner, other):
+    """It was fitted twice, at first for rows and then for persons: only its last fit was known, and charged twice."""
+    inner = clone(inner)
+    union = FeatureUnion([("one", other(inner)), ("other", Delegates(inner))]).fit(X60)
+    report = privacy_report(union)
+    assert (report.total is None) == (other is not clone)
+
+
+def test_steps_of_the_user_are_told_apart_by_what_they_hold():
+    """Two fits of one guarantee had one name."""
+    last = private_model()
+    pipeline = make_pipeline(Delegates(DPBinner(4, delta=1e-6, bounds=(-1, 1))), last).fit(X60, Y60)
+    assert privacy_report(pipeline).total is not None
+    refused(pipeline.fit, X60, Y60 + 5)
+    assert privacy_report(pipeline).total is None
+
+
+def test_steps_are_the_same_in_a_pipeline_of_their_own_or_frozen(tmp_path):
+    fitted = make_pipeline(DPScaler(bounds=(-1, 1), delta=1e-6), PublicScaler((-1, 1)), private_model()).fit(X60, Y60)
+    total = privacy_report(fitted).total.epsilon
+    for i, part in enumerate((fitted[:-1], fitted[-1])):
+        save_model(tmp_path / f"{i}.npz", part)
+    loaded = [load_model(tmp_path / f"{i}.npz").estimator for i in range(2)]
+    frozen = make_pipeline(FrozenEstimator(fitted[:-1]), private_model()).fit(X60, Y60)
+    for one in (
+        make_pipeline(fitted[:-1], fitted[-1]),
+        make_pipeline(*loaded),
+        make_pipeline(FrozenEstimator(fitted[:-1]), fitted[-1]),
+        make_pipeline(*fitted[:-1], frozen[-1]),
+    ):
+        assert privacy_report(one).total.epsilon == total
+
+
 def test_what_shows_the_guarantee_of_another_is_told_by_it():
     pipeline = make_pipeline(Delegates(DPScaler(epsilon=5.0, delta=1e-6)), private_model()).fit(X60, Y60)
     assert privacy_report(pipeline).private.epsilon > 4.0
@@ -811,7 +848,7 @@ def test_a_model_keeps_nothing_that_follows_from_what_others_have_set_on_the_ste
     for rows in (None, X60, X240):
         scaler.rows_ = rows
         behind.append(make_pipeline(FrozenEstimator(scaler), private_model()).fit(X60, Y60)[-1]._fitted_behind)
-    assert len(set(behind)) == 1 and behind[0] == f"FrozenEstimator({scaler._fit_name})"
+    assert len(set(behind)) == 1 and behind[0] == scaler._fit_name
 
 
 # Clones that are the original

@@ -60,7 +60,7 @@ def test_the_page_of_the_architecture_has_the_same_layers():
 
 OF_SCIKIT_LEARN = {
     *("_checked_cv_orig", "_gamma", "_infrequent_enabled", "_infrequent_indices", "_parameter_constraints"),
-    *("_skl_callbacks", "_sklearn_output_config"),
+    *("_skl_callbacks", "_sklearn_output_config", "_transformer_to_input_indices"),
 }
 
 

@@ -19,34 +19,35 @@ _MOST_IN_A_SETTING = 100  # of more, a name tells how many they are
 
 
 def names_of_steps(steps):
-    """Names of steps of a pipeline: of private ones those of their fits.
+    """Names of steps of a pipeline, in pipelines within it as well: of private ones those of their fits.
 
     Of others their class, their parameters, and the names of what they consist of.
     """
-    return list(map(_name_of_step, steps))
+    return [name for step in steps for name in _names_of_step(step)]
 
 
-def _name_of_step(step):
+def _names_of_step(step):
     if step is None or type(step) is str:
-        return step or "passthrough"
+        return [step or "passthrough"]
     if private := _name_of(step):
-        return private[0]
+        return private
     package, kind = type(step).__module__.partition(".")[0], type(step).__name__
     name = "".join((kind if package == "sklearn" else f"{package}.{kind}").split())
     if name == "FunctionTransformer" and step.func is None:  # which a fit puts in the place of the word
-        return "passthrough"
-    if name in _FITTED_IN_PLACE:
-        members = getattr(step, _FITTED_IN_PLACE[name])
-        within = names_of_steps([members] if is_frozen(step) else [member for _, member in members])
-        settings = _setting(getattr(step, "transformer_weights", None))
-    elif name == "ColumnTransformer":
-        names, members = zip(*branches_of_columns(step), strict=True) if branches_of_columns(step) else ((), ())
-        within = names_of_steps(members)
-        settings = _setting([step.transformer_weights, *(step._transformer_to_input_indices[one] for one in names)])
+        return ["passthrough"]
+    if name == "Pipeline":
+        return names_of_steps(member for _, member in step.steps)
+    if name == "FrozenEstimator":
+        return names_of_steps([step.estimator])
+    if name in ("FeatureUnion", "ColumnTransformer"):
+        members = step.transformer_list if name == "FeatureUnion" else branches_of_columns(step)
+        within = ["+".join(names_of_steps([member])) for _, member in members]
+        indices = getattr(step, "_transformer_to_input_indices", {})
+        settings = [step.transformer_weights, *(indices.get(branch) for branch, _ in members)]
     else:
         within, settings = sorted(names_of_fits([step])), _settings_of(step)
-    name += f":{_digest(settings)[:8]}" if settings not in ([], "None") else ""
-    return f"{name}({','.join(within)})" if within else name
+    name += f":{_digest(_setting(settings))[:8]}" if settings else ""
+    return [f"{name}({','.join(within)})" if within else name]
 
 
 def _settings_of(step, depth=5):
@@ -62,7 +63,9 @@ def _setting(value, depth=5):
     kind = type(value)
     if kind in _PLAIN:
         return str(value)
-    name, parts = getattr(value, "__qualname__", kind.__qualname__), []
+    name, parts = kind.__qualname__, []
+    if hasattr(value, "__qualname__"):  # of a function, or a class
+        name = f"{value.__module__}.{value.__qualname__}"
     base = next((base for base in (list, tuple, dict) if issubclass(kind, base)), None)
     if not depth:
         return name
@@ -128,10 +131,14 @@ def _name_of(step):
     with suppress(Exception):
         if not is_frozen(step) and hasattr(stated := getattr(step, "guarantee_", None), "epsilon"):
             held = getattr(step, "__dict__", {})
+            if named := held.get("_name_in_file") or held.get("_fit_name"):
+                return [str(named)]
+            # Those of a class of the user are told apart by what they state, and by the fits that they hold.
             facts = {fact: getattr(stated, fact, None) for fact in _STATED_OF_OTHERS}
-            # Those of a class of the user have no name: those of one guarantee have the same.
-            names = held.get("_name_in_file"), held.get("_fit_name")
-            return [str(next(filter(None, names), None) or _digest(_numbers_of(facts, depth=8)))]
+            is_of_fit = getattr(stated, "per", None) == "fit"  # of the others, each transform may fit something
+            within = estimators_within(held.values() if is_of_fit else ())
+            fits = sorted(str(vars(one)["_fit_name"]) for one in within if "_fit_name" in vars(one))
+            return [_digest([_numbers_of(facts, depth=8), fits])]
     return []
 
 

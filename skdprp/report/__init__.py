@@ -19,7 +19,7 @@ from ._data_independent import OWN_LABELS
 from ._lines import INFERRED, PLANNED, PrivacyReport, ReportedStep
 from ._rehearsal import PublicFacts, rehearse
 from ._search import IN_A_SEARCH, is_watched
-from ._structure import all_held, is_of_library, stated_steps
+from ._structure import all_held, is_of_library, private_held_by, stated_steps
 from ._walk import Flow, of_cross_validation, walk
 
 __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
@@ -282,10 +282,14 @@ def _report(estimator, as_known, *, ledger=None, is_plan=False):
 
 
 def _places(fitted):
-    """All steps whose guarantee may be of the last of several fits or calls, and for each what it is frozen in."""
-    steps, frozen_in = {}, {}
-    for step, frozen in (one for estimator in fitted for one in stated_steps(estimator)):
-        if step.guarantee_.per != "transform" or not is_of_library(step):
+    """All steps whose guarantee may be of the last of several fits or calls, and for each what it is frozen in.
+
+    What a step of the user holds may be what it fits.
+    """
+    stated, steps, frozen_in = [one for estimator in fitted for one in stated_steps(estimator)], {}, {}
+    held = [one for step, _ in stated if not is_of_library(step) for one in private_held_by(step)]
+    for step, frozen in [*stated, *((one, None) for one in held)]:
+        if step.guarantee_.per != "transform" or not is_of_library(step) or any(step is one for one in held):
             steps[id(step)] = step
             frozen_in.setdefault(id(step), []).append(frozen)
     return steps.values(), frozen_in.values()

@@ -163,6 +163,12 @@ def holds_private(estimator):
     return any(has_guarantee(one) or is_of_library(one) for one in held)
 
 
+def private_held_by(estimator):
+    """List the fitted private estimators that parameters, attributes or functions of one are, or hold."""
+    held = _all_held_by(_held_by(estimator), seen={id(estimator): estimator})
+    return [one for one in held if has_guarantee(one)]
+
+
 def fitted_before(estimator):
     """What parameters of an estimator are, or hold, that is fitted, or None: it clones those that it fits."""
     parameters = estimator.get_params(deep=False) if is_estimator(estimator) else vars(estimator)
