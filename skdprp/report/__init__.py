@@ -137,8 +137,9 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
       noise;
     - a sketch was fitted earlier with other parameters. This does not matter if a clone of it is fitted, as in a
       ColumnTransformer or an ensemble;
-    - the same private estimator is used as two steps: only its last fit or call is known. This does not matter if it is
-      a sketch of this library, or if both steps hold the same frozen estimator and it releases at its fit.
+    - the same private estimator is used as two steps, or as one and within a step of yours: only its last fit or call
+      is known. This does not matter if it is a sketch of this library that none of yours holds, or if both steps hold
+      the same frozen estimator and it releases at its fit.
 
     **Rows that are written over.** A step may write over its rows if it, or an estimator in it, has a parameter such as
     ``copy=False``. There is no total if the same rows are used again: in branches, in a search, or in a
