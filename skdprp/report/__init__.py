@@ -116,13 +116,13 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     **Several releases.** Their total assumes that the parameters of all were fixed before the first, as one call of
     `fit` makes sure of. If you have put a pipeline together from steps that were fitted one after the other, and chose
     a parameter of one after you saw another, only the sum of epsilons and deltas holds. There is no total if a private
-    step was fitted behind private steps that are no longer before it, or have been fitted since. A second fit that was
-    refused, for its labels for instance, leaves the model of the first behind the bins of the second; and of two
-    pipelines that share a step, the second to be fitted has changed what the first consists of. Fit the pipeline
-    again, or give each a clone. Nor is there a total if a private step behind a sketch was fitted to something else
-    than its output, outside of the pipeline for instance: it may have seen the rows themselves. Steps that are not
-    private do not note what they were fitted behind, nor do members that workers fit; the total assumes, in print, that
-    nothing has changed for them.
+    step was fitted behind other steps than are before it now: also if one of these that is private was fitted since, or
+    parameters of another were set. A second fit that was refused, for its labels for instance, leaves the model of the
+    first behind the bins of the second; and of two pipelines that share a step, the second to be fitted has changed
+    what the first consists of. Fit the pipeline again, or give each a clone. Nor is there a total if a private step
+    behind a sketch was fitted to something else than its output, outside of the pipeline for instance: it may have seen
+    the rows themselves. Steps that are not private do not note what they were fitted behind, nor do members that
+    workers fit; the total assumes, in print, that nothing has changed for them.
 
     **How often a row is sketched.** A Pipeline, a FeatureUnion and a ColumnTransformer sketch a row once with each
     sketch in them. Another step with a sketch in it (a voting ensemble, a search, a frozen estimator) sketches it once
