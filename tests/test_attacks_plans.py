@@ -1,4 +1,5 @@
 """Attacks on plans: what a report before a fit says and leaves behind, budgets, and entries of fits to come."""
+# ruff: noqa: D101, D102
 
 import contextlib
 import functools
@@ -1511,3 +1512,83 @@ def test_a_plan_over_bins_and_persons_is_what_its_ledger_and_its_report_say(has_
     assert stated == [stated[0]] * 3
     assert stated[0][2] == "one row"
     assert stated[0][1] == (1 / 60**2 + (1 / 20**2 if has_groups else 1 / 60**2))
+
+
+class Averaged(ClassifierMixin, BaseEstimator):
+    """The mean of three private models, which shows what they are made of: parameters, and how these are calibrated."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def fit(self, X, y):
+        self.models_ = [clone(self.model).fit(X, y) for _ in range(3)]
+        self.classes_ = self.models_[0].classes_
+        self.guarantee_ = replace(compose(*(model.guarantee_ for model in self.models_)), per="fit")
+        return self
+
+    def predict(self, X):
+        return self.models_[0].predict(X)
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name == "model":
+            raise AttributeError(name)
+        return getattr(self.model, name)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        clone,
+        partial(make_pipeline, PublicScaler((-1, 1))),
+        OneVsRestClassifier,
+        lambda model: VotingClassifier([("one", model), ("other", private_model())]),
+    ],
+)
+def test_nothing_has_the_price_of_what_it_holds(around):
+    """It was planned as one fit of the model whose attributes it shows: 1.0 for 3.9."""
+    model = around(Averaged(private_model()))
+    with PrivacyLedger() as ledger:
+        for plan in (privacy_report, partial(set_budget, epsilon=1.0, delta=1e-5)):
+            with pytest.raises(
+                (TypeError, ValueError), match=r"Averaged.* does not say before|parameter 'epsilon' for"
+            ):
+                plan(model, X60, Y60)
+    assert not ledger.entries
+    with PrivacyLedger() as ledger:
+        model.fit(X60, Y60)
+    report = privacy_report(model)
+    assert report.total.epsilon >= compose(*(one.guarantee for one in ledger.entries)).epsilon * (1 - 1e-9)
+
+
+class PrivateBins(TransformerMixin, BaseEstimator):
+    """Does not say how many columns it has seen."""
+
+    def fit(self, X, y=None):
+        self.bins_ = DPBinner(4, delta=1e-6, bounds=(-1, 1)).fit(X)
+        self.guarantee_ = self.bins_.guarantee_
+        return self
+
+    def transform(self, X):
+        return self.bins_.transform(X)
+
+
+@pytest.mark.parametrize("plan", [privacy_report, partial(set_budget, epsilon=1.0, delta=1e-5)])
+def test_a_step_of_the_user_has_no_price_whatever_it_lacks(plan):
+    with pytest.raises(TypeError, match="PrivateBins does not say before a fit"):
+        plan(make_pipeline(PrivateBins(), private_model()), X60, Y60)
+
+
+class ValidatesOn(LogisticRegression):
+    def fit(self, X, y, X_val=None):
+        self.best_row_ = None if X_val is None else X_val[0]
+        return super().fit(X, y)
+
+
+def test_what_is_learnt_behind_a_sketch_is_assumed_to_see_nothing_of_the_rows():
+    """Rows that were given to the last step, to validate on, were allowed by what was printed."""
+    told = "except rows as they leave the step before it, and labels"
+    model = make_pipeline(sketch(), ValidatesOn())
+    wide_rows = np.tile(X60, 2)
+    plan = privacy_report(model, wide_rows, Y60)
+    for report in (plan, privacy_report(model.fit(wide_rows, Y60, validateson__X_val=wide_rows))):
+        assert any(told in text for text in report.total.assumptions)

@@ -13,7 +13,7 @@ from .._errors import warn_at_caller
 from .._lazy import is_lazy, stand_in
 from ..guarantee import MAY_PROVE_LESS, PrivacyWarning
 from ..report import report_before_fit
-from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, own_parts, rehearse, takes_groups
+from ..report._rehearsal import PublicFacts, Rehearsal, has_price, not_priced, own_parts, rehearse, takes_groups
 from ..report._structure import is_of_library, is_private, may_release_more
 
 _DIGITS = 2.0**-20  # to which a total meets its target
@@ -181,8 +181,8 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None, war
         raise ValueError(f"No budget has this delta, which must be None or a number from 0 to below 1: {delta!r}.")
     private = _private_parts(estimator)
     path, step = next(iter(private.items()), ("", None))
-    if len(private) == 1 and not hasattr(step, "_calibration_of"):
-        if hasattr(step, "_calibrate_for") and delta is None:  # a search, and no sketch
+    if len(private) == 1 and not has_price(step):
+        if hasattr(type(step), "_calibrate_for") and delta is None:  # a search, and no sketch
             delta = PublicFacts.of(X, y, n_samples).default_delta
         prefix = f"{path}__" if path else ""
         params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})

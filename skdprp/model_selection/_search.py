@@ -56,6 +56,7 @@ from ..report._data_independent import is_data_independent
 from ..report._rehearsal import (
     PublicFacts,
     fit_transform,
+    has_price,
     in_private,
     not_priced,
     own_parts,
@@ -569,7 +570,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def _set_up(self, step):
         """Give a private step of a candidate the neighbours and the classes of the search."""
-        if not hasattr(step, "_calibration_of"):
+        if not has_price(step):
             raise not_priced(step)
         step.set_params(adjacency=self.adjacency)
         if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance

@@ -215,7 +215,7 @@ def rehearse(estimator, facts):
             step._validate_params()  # whose errors are of public parameters
             if hasattr(step, "_check_output"):  # what a fit refuses before it spends anything
                 step._check_output()
-        elif is_private(step) and not hasattr(step, "_calibration_of"):  # would release numbers of the few rows
+        elif is_private(step) and not has_price(step):  # would release numbers of the few rows
             raise not_priced(step)
         if type(step) is ColumnTransformer and any(map(is_private, own_parts(step))):
             # A function that chooses by the rows may choose other columns of the few rows.
@@ -237,6 +237,11 @@ def rehearse(estimator, facts):
     if facts.n_persons and not any(takes_groups(step.estimator) for step in steps):
         raise ValueError("No private step takes groups: DPSGDClassifier, DPRidge, DPPCA and DPMoments do.")
     return Rehearsal(model, steps, bool(facts.n_persons))
+
+
+def has_price(step):
+    """Whether the class of a step says what a fit will release: an object may only hand on what another one says."""
+    return hasattr(type(step), "_calibration_of")
 
 
 def own_parts(thing):
@@ -353,11 +358,11 @@ def _of_fitted(step, path, facts):
     dtype = np.dtype(np.float32 if types == {np.dtype(np.float32)} else np.float64)
     for within, one in all_steps(step, path):
         if is_private(one) or has_guarantee(one):
-            yield _private_step(one, within, one.n_features_in_, dtype, facts)
+            yield _private_step(one, within, getattr(one, "n_features_in_", None), dtype, facts)
 
 
 def _private_step(step, path, n_features, dtype, facts):
-    if not hasattr(step, "_calibration_of"):
+    if not has_price(step):
         return PrivateStep(path, step, None)
     of_persons = facts.n_persons and takes_groups(step)
     n_samples, unit = (facts.n_persons, (Unit.PERSON,)) if of_persons else (facts.n_samples, ())
