@@ -1592,3 +1592,32 @@ def test_what_is_learnt_behind_a_sketch_is_assumed_to_see_nothing_of_the_rows():
     plan = privacy_report(model, wide_rows, Y60)
     for report in (plan, privacy_report(model.fit(wide_rows, Y60, validateson__X_val=wide_rows))):
         assert any(told in text for text in report.total.assumptions)
+
+
+@pytest.mark.parametrize("plan", [privacy_report, partial(set_budget, epsilon=1.0, delta=1e-5)])
+@pytest.mark.parametrize("model", [private_model(), make_pipeline(PublicScaler((-1, 1)), private_model())])
+def test_no_plan_is_of_a_step_with_methods_of_its_own(plan, model):
+    """A clone has none, and the plan was of that: .7 for a fit that released a table of 2.0 as well."""
+    model = clone(model)
+    last = model[-1] if isinstance(model, Pipeline) else model
+    last.fit = partial(AMPClassifier.fit, last)
+    with pytest.raises(ValueError, match="AMPClassifier has methods that its class has not"):
+        plan(model, X60, Y60)
+
+
+@pytest.mark.parametrize("last", [private_model(), make_pipeline(sketch(), LogisticRegression())], ids=repr)
+def test_a_plan_of_what_callbacks_watch_says_so_as_the_report_does(last):
+    """They were taken away before the plan was made, which did not mention them."""
+    model = make_pipeline(Normalizer(), *(last if isinstance(last, Pipeline) else [last]))
+    if not hasattr(model, "set_callbacks"):  # before scikit-learn 1.9
+        return
+    rows = np.tile(X60, 2)
+    callbacks = [Log(fails_at="never")]
+    plan = privacy_report(model.set_callbacks(*callbacks), rows, Y60)
+    assert model._skl_callbacks == callbacks and not callbacks[0].shown
+    report = privacy_report(model.fit(rows, Y60))
+    told = [
+        [text for text in (*one.not_covered, *getattr(one.total, "assumptions", ())) if "callback" in text]
+        for one in (plan, report)
+    ]
+    assert told[0] == told[1] != [] and (plan.total is None) == (report.total is None) == isinstance(last, Pipeline)

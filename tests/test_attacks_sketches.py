@@ -1,5 +1,5 @@
 """Attacks on sketches: neighbours that lose the most, draws of the projection, what is hidden, parameters."""
-# ruff: noqa: D101
+# ruff: noqa: D101, D102
 
 import contextlib
 import copy
@@ -30,7 +30,7 @@ from joblib import parallel_config
 from scipy.special import chdtri, ndtr
 from scipy.stats import binom, norm
 from sketches import EVERY, WHOLE, computed, exact_losses_of_bits, projection_matrix, wide
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.pipeline import make_pipeline
 
 from skdprp import (
@@ -1422,3 +1422,61 @@ def test_a_search_finds_the_same_in_any_units_that_a_sketch_takes(exponent):
             released = sketch.transform(X * scale)
         found.append(SketchNeighbors(1).fit(released, sketch=sketch).kneighbors(X * scale))
     np.testing.assert_array_equal(*[indices for _, indices in found])
+
+
+def with_another_constructor(kind, **known):
+    """A class whose constructor gives all but the number of components."""
+
+    class Own(kind):
+        def __init__(self, n_components=8):
+            super().__init__(n_components, epsilon=0.5, random_state=0, **known)
+            self.n_components = n_components
+
+    return Own()
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "name", "other"),
+    [
+        (DPOPORP, {"noise": "laplace"}, "noise", "gaussian"),
+        (DPOPORP, {}, "adjacency", "l2"),
+        (DPSignOPORP, {}, "max_change", 0.05),
+        (iDPSignRP, {"projection": "gaussian"}, "max_change", 1e-3),
+        (iDPSignRP, {}, "epsilon", 8.0),
+    ],
+)
+def test_what_a_constructor_sets_by_itself_is_a_parameter_of_the_release(kind, known, name, other):
+    """Only parameters that it takes were compared: Laplace noise became Gaussian noise, under an epsilon of Laplace."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (20, 8))
+    sketched = with_another_constructor(kind, **known).fit(rows)
+    usual = getattr(sketched, name)
+    setattr(sketched, name, other)
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="a parameter was changed after it"):
+        sketched.transform(rows)
+    assert not ledger.entries
+    sketched.fit_transform(rows)
+    setattr(sketched, name, usual)
+    assert privacy_report(sketched.fit(rows)).total is None
+    assert privacy_report(with_another_constructor(kind, **known).fit(rows)).total is not None
+
+
+class HoldsASketch(TransformerMixin, BaseEstimator):
+    def __init__(self, sketch):
+        self.sketch = sketch
+
+    def fit(self, X, y=None):
+        self.sketch_ = clone(self.sketch).fit(X)
+        self.guarantee_ = self.sketch_.guarantee_
+        return self
+
+    def transform(self, X):
+        return self.sketch_.transform(X)
+
+
+def test_a_step_of_the_user_is_assumed_to_have_released_nothing_before_its_last_fit():
+    """It keeps nothing of earlier fits: 8.0 was released, and 1.0 printed without a word of that."""
+    model = HoldsASketch(DPSignOPORP(4, epsilon=8.0, random_state=0))
+    rows = np.random.default_rng(0).uniform(-1, 1, (20, 8))
+    model.fit_transform(rows)
+    report = privacy_report(model.set_params(sketch__epsilon=1.0).fit(rows))
+    assert any("released after its last fit" in text for text in report.total.assumptions)

@@ -184,6 +184,8 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None, war
     if len(private) == 1 and not has_price(step):
         if hasattr(type(step), "_calibrate_for") and delta is None:  # a search, and no sketch
             delta = PublicFacts.of(X, y, n_samples).default_delta
+        if "epsilon" not in step.get_params(deep=False):
+            raise not_priced(step)
         prefix = f"{path}__" if path else ""
         params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
         planned = clone(estimator).set_params(**params)

@@ -38,11 +38,13 @@ from ..ledger._ledger import thrown_away
 from ._data_independent import PUBLIC, TakenFromRows, is_in_library
 from ._search import of_any_draw
 from ._structure import (
+    OWN_METHODS,
     all_steps,
     branches,
     fitted_before,
     has_guarantee,
     has_own_constructor,
+    has_own_methods,
     is_of_library,
     is_private,
 )
@@ -203,7 +205,9 @@ def in_private():
 def rehearse(estimator, facts):
     """Find all private steps of an estimator, and pass a few rows through what stands before a model."""
     _check_holds_no_fits(estimator)
-    model = clone(estimator)
+    if (own := next(filter(has_own_methods, own_parts(estimator)), None)) is not None:  # which a clone has not
+        raise ValueError(f"{type(own).__name__} {OWN_METHODS}.")
+    model, watched = clone(estimator), []
     originals = {id(part) for part in own_parts(estimator)}
     for part in own_parts(model):
         if id(part) in originals:
@@ -231,9 +235,12 @@ def rehearse(estimator, facts):
             # A width by the number of rows, which is not that of the few.
             width = johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps)
             step.set_params(n_components=TakenFromRows(width))
-        getattr(step, "__dict__", {}).pop("_skl_callbacks", None)  # which would see what is thrown away
+        if "_skl_callbacks" in getattr(step, "__dict__", {}):  # which would see what is thrown away
+            watched.append((step, vars(step).pop("_skl_callbacks")))
     with in_private(), thrown_away(), PlanBlock():  # of what is fitted only widths are kept
         steps = tuple(_pass_steps(model, "", facts))
+    for step, callbacks in watched:  # which a fit will have
+        step._skl_callbacks = callbacks
     if facts.n_persons and not any(takes_groups(step.estimator) for step in steps):
         raise ValueError("No private step takes groups: DPSGDClassifier, DPRidge, DPPCA and DPMoments do.")
     return Rehearsal(model, steps, bool(facts.n_persons))

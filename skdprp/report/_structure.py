@@ -26,6 +26,7 @@ from ._data_independent import is_in_library
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, FixedThresholdClassifier, *_SAME_ROWS)
+OWN_METHODS = "has methods that its class has not, and what they do to rows is not known: derive a class instead"
 _PLAIN = (str, bytes, Number, type, ModuleType, type(None))  # what holds no estimator of its own
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 # What every class statement leaves in a class, whatever it defines.

@@ -77,6 +77,7 @@ from ._lines import ReportedStep
 from ._search import NotKnown, has_refit, is_search, is_watched, releases_of_search
 from ._structure import (
     COMPOSITES,
+    OWN_METHODS,
     all_held,
     branches,
     fitted_before,
@@ -173,7 +174,6 @@ _UNRECORDED = (
     "cross_validate records neither folds nor scorers: report GridSearchCV(model, {}, cv=KFold(5, shuffle=True))"
 )
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
-_OWN_METHODS = "has methods that its class has not, and what they do to rows is not known: derive a class instead"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
 _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
 _HANDED_NONE = "{}: is handed nothing that comes from these rows"
@@ -204,6 +204,7 @@ _ONCE = (
     "also within the fit_transform of an ensemble, a search or a FrozenEstimator, and so is each time that dask "
     "computes the sketches"
 )
+_ALL_SINCE = "{}: all rows that it has released, it released after its last fit"
 FITTED_AS_COUNTED = (
     "each step was fitted to these rows as often as is counted here: each further fit is one release more"
 )
@@ -262,7 +263,7 @@ def walk(estimator, name, flow, *, passes_on=False):
     part = replace(part, flow=replace(part.flow, is_shared=flow.is_shared))
     part = _as_fitted(part, estimator, name or type(estimator).__name__.lower(), flow)
     if has_own_methods(estimator) and not flow.released:
-        uncovered = f"{name or type(estimator).__name__.lower()} {_OWN_METHODS}"
+        uncovered = f"{name or type(estimator).__name__.lower()} {OWN_METHODS}"
         part = replace(part, not_covered=(*part.not_covered, uncovered), is_known=False)
     # What fits and transforms at once has not sketched the rows before; a frozen one was fitted before.
     within = estimator.estimator if type(estimator) is FrozenEstimator else estimator
@@ -626,6 +627,8 @@ def _of_private_step(estimator, name, flow):
         reasons = (f"{name} {remark}",)
     status = "not covered" if reasons or flow.learned else "private"
     once = _ONCE if per == "transform" else FITTED_AS_COUNTED
+    if per == "transform" and not is_of_library(estimator):  # which keeps what it stated of fits before
+        guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, _ALL_SINCE.format(name)))
     charge = replace(guarantee, assumptions=(*guarantee.assumptions, once))
     if per == "transform" and guarantee.adjacency is not None and not guarantee.adjacency.is_distance:
         # It has not seen the labels that belong to the rows, and steps after it may use them as they are.

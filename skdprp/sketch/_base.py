@@ -293,7 +293,10 @@ class BaseSketch(
         # The guarantee holds for every projection that is drawn, and for rows of any number of nonzeros; bits may be
         # packed and threads added without harm.
         public = {"random_state", "n_jobs", "output", "max_nonzeros"}
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in public}
+        # Those of all constructors: that of a child may set some that it does not take.
+        kinds = [kind for kind in type(self).__mro__ if hasattr(kind, "_get_param_names") and "__init__" in vars(kind)]
+        names = {name for kind in kinds for name in kind._get_param_names()} - public
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     @property
     def _n_features_out(self):
