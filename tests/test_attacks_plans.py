@@ -1595,14 +1595,17 @@ def test_what_is_learnt_behind_a_sketch_is_assumed_to_see_nothing_of_the_rows():
 
 
 @pytest.mark.parametrize("plan", [privacy_report, partial(set_budget, epsilon=1.0, delta=1e-5)])
-@pytest.mark.parametrize("model", [private_model(), make_pipeline(PublicScaler((-1, 1)), private_model())])
-def test_no_plan_is_of_a_step_with_methods_of_its_own(plan, model):
+@pytest.mark.parametrize(
+    "last", [private_model(), DPSearchCV(private_model(), {}, n_trials=1, classes=[0, 1], max_loss=1.0), sketch()]
+)
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_no_plan_is_of_a_step_with_methods_of_its_own(plan, last, is_alone):
     """A clone has none, and the plan was of that: .7 for a fit that released a table of 2.0 as well."""
-    model = clone(model)
-    last = model[-1] if isinstance(model, Pipeline) else model
-    last.fit = partial(AMPClassifier.fit, last)
-    with pytest.raises(ValueError, match="AMPClassifier has methods that its class has not"):
-        plan(model, X60, Y60)
+    last = clone(last)
+    model = last if is_alone else make_pipeline(PublicScaler((-1, 1)), last)
+    last.fit = partial(type(last).fit, last)
+    with pytest.raises(ValueError, match=f"{type(last).__name__} has methods that its class has not"):
+        plan(model, np.tile(X60, 2), Y60)
 
 
 @pytest.mark.parametrize("last", [private_model(), make_pipeline(sketch(), LogisticRegression())], ids=repr)

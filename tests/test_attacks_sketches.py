@@ -1460,6 +1460,25 @@ def test_what_a_constructor_sets_by_itself_is_a_parameter_of_the_release(kind, k
     assert privacy_report(with_another_constructor(kind, **known).fit(rows)).total is not None
 
 
+class TakesAll(DPOPORP):
+    def __init__(self, *args, **known):
+        super().__init__(*args, **known)
+
+
+class TakesOne(TakesAll):
+    def __init__(self, n_components=8):
+        super().__init__(n_components, epsilon=0.5)
+
+
+def test_a_constructor_between_may_take_anything():
+    """Parameters of all classes were asked for, and scikit-learn refuses that of one with *args."""
+    sketched = TakesOne().fit(np.eye(8))
+    assert sketched.transform(np.eye(8)).shape == (8, 8)
+    sketched.noise = "laplace"
+    with pytest.raises(ValueError, match="a parameter was changed after it"):
+        sketched.transform(np.eye(8))
+
+
 class HoldsASketch(TransformerMixin, BaseEstimator):
     def __init__(self, sketch):
         self.sketch = sketch

@@ -13,7 +13,16 @@ from .._errors import warn_at_caller
 from .._lazy import is_lazy, stand_in
 from ..guarantee import MAY_PROVE_LESS, PrivacyWarning
 from ..report import report_before_fit
-from ..report._rehearsal import PublicFacts, Rehearsal, has_price, not_priced, own_parts, rehearse, takes_groups
+from ..report._rehearsal import (
+    PublicFacts,
+    Rehearsal,
+    check_methods,
+    has_price,
+    not_priced,
+    own_parts,
+    rehearse,
+    takes_groups,
+)
 from ..report._structure import is_of_library, is_private, may_release_more
 
 _DIGITS = 2.0**-20  # to which a total meets its target
@@ -186,6 +195,7 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None, war
             delta = PublicFacts.of(X, y, n_samples).default_delta
         if "epsilon" not in step.get_params(deep=False):
             raise not_priced(step)
+        check_methods(estimator)
         prefix = f"{path}__" if path else ""
         params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
         planned = clone(estimator).set_params(**params)

@@ -205,13 +205,12 @@ def in_private():
 def rehearse(estimator, facts):
     """Find all private steps of an estimator, and pass a few rows through what stands before a model."""
     _check_holds_no_fits(estimator)
-    if (own := next(filter(has_own_methods, own_parts(estimator)), None)) is not None:  # which a clone has not
-        raise ValueError(f"{type(own).__name__} {OWN_METHODS}.")
     model, watched = clone(estimator), []
     originals = {id(part) for part in own_parts(estimator)}
     for part in own_parts(model):
         if id(part) in originals:
             raise ValueError(_NO_CLONE.format(type(part).__name__))
+    check_methods(estimator)
     for step in own_parts(model):
         if is_private(step) and is_of_library(step):
             if has_own_constructor(step):  # which derives parameters from others: those of a clone may be none of a fit
@@ -244,6 +243,12 @@ def rehearse(estimator, facts):
     if facts.n_persons and not any(takes_groups(step.estimator) for step in steps):
         raise ValueError("No private step takes groups: DPSGDClassifier, DPRidge, DPPCA and DPMoments do.")
     return Rehearsal(model, steps, bool(facts.n_persons))
+
+
+def check_methods(estimator):
+    """Refuse objects with methods of their own: a plan is of a clone, which has none."""
+    for part in filter(has_own_methods, own_parts(estimator)):
+        raise ValueError(f"{type(part).__name__} {OWN_METHODS}.")
 
 
 def has_price(step):
