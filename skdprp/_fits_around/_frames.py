@@ -2,7 +2,7 @@
 
 import sys
 
-_READ_VARIABLES = {"dir", "eval", "exec", "locals", "vars"}
+_READ_VARIABLES = {"dir", "eval", "exec", "f_locals", "locals", "vars"}
 
 
 def frames_around():
@@ -15,6 +15,7 @@ def frames_around():
 
 
 def frames_of_fits():
+    """Yield those of them that may be of a fit, or of a call that a worker is handed."""
     return (frame for frame in frames_around() if frame.f_code.co_name.startswith(("fit", "_fit", "__call__")))
 
 

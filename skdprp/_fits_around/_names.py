@@ -90,6 +90,7 @@ def branches_of_columns(columns):
 
 
 def is_dropped(step):
+    """Whether it is the word by which a composite leaves columns out."""
     return type(step) is str and step == "drop"
 
 
@@ -123,6 +124,7 @@ def estimators_within(steps, *, is_frozen_too=True):
 
 
 def is_frozen(step):
+    """Whether fits leave an estimator as it was fitted before."""
     return type(step).__name__ == "FrozenEstimator"
 
 
