@@ -179,7 +179,7 @@ def snapshot(estimator):
     If somebody set some during a fit, or wrote into a list, the noise could come from one epsilon or from one shape of
     a network, and the guarantee from another.
     """
-    twin, parameters = object.__new__(type(estimator)), estimator._get_param_names()
+    twin, parameters = object.__new__(type(estimator)), estimator._param_names_of_constructors()
     for name, value in vars(estimator).copy().items():
         if not _is_of_a_fit(name):
             vars(twin)[name] = _plain(value) if name in parameters else value

@@ -82,6 +82,23 @@ class PythonNumbersMixin:
     def _get_param_names(cls):
         return super()._get_param_names()
 
+    @classmethod
+    @cache
+    def _param_names_of_constructors(cls):
+        """Names of the parameters of all constructors: that of a child may set some that it does not take."""
+        names = set(cls._get_param_names())
+        for kind in cls.__mro__:
+            if issubclass(kind, PythonNumbersMixin) and "__init__" in vars(kind):
+                with suppress(RuntimeError):  # scikit-learn takes no *args, which name none
+                    names.update(kind._get_param_names())
+        return names
+
+    def _validate_params(self):
+        """Check parameters as scikit-learn does, and those that only the constructor of a base class takes."""
+        held = {name: value for name, value in vars(self).items() if name in self._param_names_of_constructors()}
+        known = self.get_params(deep=False) | held
+        _param_validation.validate_parameter_constraints(self._parameter_constraints, known, type(self).__name__)
+
     def __setattr__(self, name, value):
         with suppress(ValueError):  # what no float is equal to stays, for `Interval` to refuse
             value = str.__str__(value) if isinstance(value, str) else to_python(value)

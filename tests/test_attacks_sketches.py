@@ -32,9 +32,11 @@ from scipy.stats import binom, norm
 from sketches import EVERY, WHOLE, computed, exact_losses_of_bits, projection_matrix, wide
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.pipeline import make_pipeline
+from sklearn.utils._param_validation import InvalidParameterError
 
 from skdprp import (
     DPOPORP,
+    AMPClassifier,
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
@@ -1458,6 +1460,33 @@ def test_what_a_constructor_sets_by_itself_is_a_parameter_of_the_release(kind, k
     setattr(sketched, name, usual)
     assert privacy_report(sketched.fit(rows)).total is None
     assert privacy_report(with_another_constructor(kind, **known).fit(rows)).total is not None
+
+
+class HidesItsNoise(AMPClassifier):
+    def __init__(self, epsilon=1.0):
+        super().__init__(epsilon=epsilon, noise="typo")
+
+
+class HidesItsNorm(AMPClassifier):
+    def __init__(self, epsilon=1.0):
+        super().__init__(epsilon=epsilon, max_norm=0.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        with_another_constructor(DPOPORP, noise="typo"),
+        with_another_constructor(DPSignOPORP, max_change=np.nan),
+        HidesItsNoise(),
+        HidesItsNorm(),
+    ],
+    ids=["noise of a sketch", "change of a sketch", "noise of a model", "norm of a model"],
+)
+def test_what_only_the_constructor_of_a_base_class_takes_is_checked_as_well(wrong):
+    """The name of no noise was a KeyError of a sketch, and another noise in what a model printed."""
+    with PrivacyLedger() as ledger, pytest.raises(InvalidParameterError, match="must be"):
+        wrong.fit(np.eye(8), np.arange(8) % 2)
+    assert not ledger.entries
 
 
 class TakesAll(DPOPORP):

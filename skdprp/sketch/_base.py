@@ -1,7 +1,6 @@
 """What all sketches share: fit from a shape, release by blocks of rows."""
 
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from numbers import Real
 from uuid import uuid4
 
@@ -294,13 +293,8 @@ class BaseSketch(
         # The guarantee holds for every projection that is drawn, and for rows of any number of nonzeros; bits may be
         # packed and threads added without harm.
         public = {"random_state", "n_jobs", "output", "max_nonzeros"}
-        # Those of all constructors: that of a child may set some that it does not take.
-        names = set(self._get_param_names())
-        for kind in type(self).__mro__:
-            if issubclass(kind, BaseSketch) and "__init__" in vars(kind):
-                with suppress(RuntimeError):  # scikit-learn takes no *args, which name none
-                    names |= set(kind._get_param_names())
-        return {name: getattr(self, name) for name in names - public if hasattr(self, name)}
+        names = self._param_names_of_constructors() - public
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     @property
     def _n_features_out(self):
