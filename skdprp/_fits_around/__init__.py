@@ -2,7 +2,7 @@
 
 from ._composites import has_labels_of_members, has_lost_branches, has_width_of_members, note_release
 from ._names import name_of_fit, names_of_fits, names_of_steps, private_among
-from ._pipelines import NOBODY_KNOWS, fits_before, holds_fits_behind_others, note_fits_before, was_behind
+from ._pipelines import NOBODY_KNOWS, fits_before, holds_fits_behind_others, known_notes, note_fits_before, was_behind
 from ._searches import fit_of, note_fit, routed_in
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "has_lost_branches",
     "has_width_of_members",
     "holds_fits_behind_others",
+    "known_notes",
     "name_of_fit",
     "names_of_fits",
     "names_of_steps",

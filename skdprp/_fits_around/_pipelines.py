@@ -45,9 +45,13 @@ def was_behind(estimator):
 
 def holds_fits_behind_others(estimator, names):
     """Whether something within an estimator is known to have been fitted behind other steps than these in a row."""
-    notes = [was_behind(one) for one in estimators_within([estimator], is_frozen_too=False)]
-    known = [note for note in notes if note not in (None, [NOBODY_KNOWS])]
-    return not all(any(note[i : i + len(names)] == names for i in range(len(note) + 1)) for note in known)
+    notes = known_notes(estimators_within([estimator], is_frozen_too=False))
+    return not all(any(note[i : i + len(names)] == names for i in range(len(note) + 1)) for note in notes)
+
+
+def known_notes(estimators):
+    """List the names of the steps that each of some estimators was last fitted behind, where it is known."""
+    return [note for note in map(was_behind, estimators) if note not in (None, [NOBODY_KNOWS])]
 
 
 def _fits_around():

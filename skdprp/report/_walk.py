@@ -41,6 +41,7 @@ from .._fits_around import (
     has_lost_branches,
     has_width_of_members,
     holds_fits_behind_others,
+    known_notes,
     names_of_steps,
     private_among,
     was_behind,
@@ -88,6 +89,7 @@ from ._structure import (
     is_ensemble,
     is_of_library,
     may_release_more,
+    private_held_by,
     won_otherwise,
 )
 
@@ -299,6 +301,12 @@ def _as_fitted(part, estimator, name, flow):
         # What is frozen was fitted elsewhere: the private steps before it there have to be before it here.
         is_as_fitted = is_part or (flow.is_frozen and private_among(behind) <= private_among(now))
         part = replace(part, assumed=(*part.assumed, _MORE_BEFORE))
+    if behind is not None and has_guarantee(estimator) and not is_of_library(estimator):
+        # What a step of the user holds, and did not clone, may have been fitted since for another place.
+        notes = known_notes(private_held_by(estimator))
+        is_as_fitted &= all(note[: len(behind)] == behind for note in notes)
+        if any(note != behind for note in notes):
+            part = replace(part, assumed=(*part.assumed, _MORE_BEFORE))
     if is_as_fitted:
         return part
     return replace(part, not_covered=(*part.not_covered, f"{name} {_OTHER_MAPS}"), is_known=False)
