@@ -40,7 +40,7 @@ class SolverError(RuntimeError):
 class Problem:
     """What is public of a classification problem.
 
-    `constant` is the constant feature of every row, 0 for none; `tol` the largest gradient norm of a minimiser, in
+    `constant` is the constant feature of every row, 0 for none; `tol` the gradient norm at which the solver stops, in
     units of ``n_samples * max_norm``. A multinomial problem has one loss for all classes, instead of one for each.
     `largest_offset` bounds a number that is added to all scores of a binary problem.
     """
@@ -187,7 +187,7 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
     `X` are rows in memory, or `StreamedRows`, which have codes and weights of their own. The linear terms are drawn
     before, and none has a norm above `largest_perturbation`. `offset` is added to all scores; weights of rows are at
     most 1. Raises SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term
-    are larger than they ever are.
+    are larger than `largest_weights` and `largest_perturbation`.
     """
 
     @silent  # once more, in the threads of jobs, which start with warnings

@@ -122,9 +122,9 @@ class AMPClassifier(PrivateLinearClassifier):
     max_norm : float, default=1.0
         Norm to which rows of larger norm are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", the neighbour has another row with its label in the place of one row. With "add_remove", the
-        row is blank in the neighbour: another guarantee, which needs less noise, at best half. The number of places for
-        rows is public in both.
+        With "replace_one", the neighbour has another row, with any label, in the place of one row. With "add_remove",
+        that place is empty and adds nothing, which a row of zeros would: another guarantee, which needs less noise, at
+        best half. The number of places for rows is public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`. Without one, `intercept_`
         is 0, or where labels are counted the score of their shares.
@@ -355,12 +355,12 @@ class AMPClassifier(PrivateLinearClassifier):
             # it leaves only half of epsilon to it.
             scale = _MOST_FOR_THE_RELEASE * calibrate(epsilon, delta, release_shift=least, **facts)
             while shift > least and profile(epsilon, scale=scale, release_shift=shift, **facts) > delta:
-                shift = max(0.9 * shift, least)  # the factor stays, by which kinds of noise are compared, and no more
+                shift = max(0.9 * shift, least)  # `factor` stays: it only serves to compare plans
         return shift, factor
 
     def _count(self, problem, kind, delta):
         """Noise of a count of labels beside this kind of noise, or None where there is no count."""
-        # Any scale would do, for the profile counts the exact price of each: so not of what is left of delta.
+        # Of all of epsilon and delta: any scale would do, for the profile counts the exact price of each.
         if kind == "gaussian":
             count = gaussian_label_count(self.epsilon, delta, n_samples=problem.n_samples)
         else:

@@ -73,9 +73,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     max_norm : float, default=1.0
         Norm to which rows of larger norm are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", the neighbour has another row with its label in the place of one row. With "add_remove", the
-        row is blank in the neighbour: another guarantee, which needs half the noise. The number of places for rows is
-        public in both.
+        With "replace_one", the neighbour has another row, with any label, in the place of one row. With "add_remove",
+        that place is empty and adds nothing, which a row of zeros would: another guarantee, which needs half the noise.
+        The number of places for rows is public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`.
     tol : float, default=1e-10

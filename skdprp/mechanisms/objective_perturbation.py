@@ -56,8 +56,8 @@ def objective_perturbation_profile(
     n_outputs : int, default=1
         Number of problems that share their rows and are released together, each with a perturbation of its own.
     release_shift : float, default=0.0
-        Distance between the released points that two neighbours with the same exact minimiser may have, in units of
-        the Gaussian noise added to the release; 0 if the minimiser is exact.
+        Distance between the points, before the noise of the release, at which the solver may stop for two neighbours
+        with the same exact minimiser, in units of that Gaussian noise; 0 if the minimiser is exact.
     count_shift : float, default=0.0
         Shift of Gaussian releases beside it, such as a count of labels: what one row that is added, taken away or
         replaced changes in them, in units of their noise. Each may depend on those before, and so may the fit.
@@ -87,14 +87,14 @@ def objective_perturbation_profile(
     problems, and the noise of the release, add their squared shifts. What is below 0 in the second line becomes the
     Gaussian profile of the release alone.
 
-    *One row replaced.* The loss is at most c plus the largest Gaussian loss over sums a + b of vertices of a removed
-    and of an added row, that is, delta is at most the integral of ``[phi(z) - e^epsilon min_a psi(z + a)]_+`` with
-    ``psi(y) = min_b phi(y + b)``. With a(z) that attains the minimum, insert ``e^epsilon1 phi(z + a(z))``: the integral
-    is at most ``G(epsilon1) + e^epsilon1 G(epsilon - epsilon1)``, because z -> z + a(z) is one to one: if
-    z + a = z' + a' = y, the strictly convex -log psi at y is no less than at y + (a - a') and at y - (a - a'). The
-    split ``epsilon1 = (epsilon - mu^2) / 2`` makes the sum the Gaussian profile at twice the shift; it needs
-    epsilon1 >= 0, that is, epsilon >= c + mu^2. The probability that the release's own loss leaves too little for that
-    is added.
+    *One row replaced.* Write e = epsilon - c. The loss is at most c plus the largest Gaussian loss over sums u + v of
+    vertices of a removed and of an added row, that is, delta is at most the integral of
+    ``[phi(z) - exp(e) min_u psi(z + u)]_+`` with ``psi(y) = min_v phi(y + v)``. With u(z) that attains the minimum,
+    insert ``exp(e1) phi(z + u(z))``: the integral is at most ``G(e1) + exp(e1) G(e - e1)``, because z -> z + u(z) is
+    one to one: if z + u = z' + u' = y, -log psi at y is no less than at y + (u - u') and at y - (u - u'), which
+    contradicts its strict convexity unless u = u'. The split ``e1 = (e - mu^2) / 2`` makes the sum the Gaussian profile
+    at twice the shift; it needs e1 >= 0, that is, e >= mu^2, or epsilon >= c + mu^2. The probability that the release's
+    own loss leaves too little for that is added.
 
     *Losses with kinks in their slope*, at a margin of 0 the capped logistic loss and at two the Huber hinge, have no
     second derivative there, and need none, for the slope is Lipschitz. So ``b = -grad J(w)`` is one to one between all
@@ -205,8 +205,8 @@ def product_perturbation_profile(
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         What one row may do.
     release_shift : float, default=0.0
-        Distance between the released points that two neighbours with the same exact minimiser may have, in units of
-        the Gaussian noise added to the release; 0 if the minimiser is exact.
+        Distance between the points, before the noise of the release, at which the solver may stop for two neighbours
+        with the same exact minimiser, in units of that Gaussian noise; 0 if the minimiser is exact.
     count_epsilon : float, default=0.0
         Epsilon of an (epsilon, 0)-DP release beside it, such as a count of labels, which the fit may depend on.
 
@@ -285,8 +285,8 @@ def softmax_perturbation_profile(
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         What one row may do.
     release_shift : float, default=0.0
-        Distance between the released points that two neighbours with the same exact minimiser may have, in units of
-        the Gaussian noise added to the release; 0 if the minimiser is exact.
+        Distance between the points, before the noise of the release, at which the solver may stop for two neighbours
+        with the same exact minimiser, in units of that Gaussian noise; 0 if the minimiser is exact.
 
     Returns
     -------

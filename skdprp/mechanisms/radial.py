@@ -194,7 +194,7 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
         a: `n_dims`, or between 1 and ``n_dims - 1``. With `n_dims` the noise has density exp(-(norm / s)^b).
     power : float
         b, between 0.5 and 4. With a = M, b = 2 is Gaussian noise of standard deviation s / sqrt(2) and b = 1 the
-        multivariate Laplace noise, which also is (sensitivity / scale, 0)-DP. a = 1, b = 2 is "product noise".
+        multivariate Laplace noise, which also is (sensitivity / scale, 0)-DP. a = 1, b = 2 is "product noise" in [1]_.
 
     Returns
     -------

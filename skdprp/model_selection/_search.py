@@ -279,8 +279,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     test_size : float, default=0.2
         Share of the rows that models are scored on, and not fitted on.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", the neighbour has another row with its label in the place of one row. With "add_remove", the
-        row is blank in the neighbour.
+        With "replace_one", the neighbour has another row, with any label, in the place of one row. With "add_remove",
+        that place is empty and adds nothing, which a row of zeros would.
     classes : array-like or None, default=None
         All labels that there may be, if they do not come from the data. None takes those of the model; if it lists none
         either, the guarantee holds given the set of labels in y.

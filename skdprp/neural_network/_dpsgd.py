@@ -158,9 +158,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         the gradients, so that none is clipped, and the derivative of a row's loss by its scores is capped at the length
         that it has at the start: half the noise for two classes. Probabilities allow for the cap.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        With "replace_one", the neighbour has another row with its label in the place of one row. With "add_remove", the
-        row is blank in the neighbour: another guarantee, which needs half the noise or a little more. The number of
-        places for rows is public in both.
+        With "replace_one", the neighbour has another row, with any label, in the place of one row. With "add_remove",
+        that place is empty and adds nothing, which a row of zeros would: another guarantee, which needs half the noise
+        or a little more. The number of places for rows is public in both.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y. If only one row has a label, the set of labels
         reveals that row: the guarantee then holds only between tables with the same set of labels, and says so: *given
