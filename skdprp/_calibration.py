@@ -179,10 +179,9 @@ def snapshot(estimator):
     If somebody set some during a fit, or wrote into a list, the noise could come from one epsilon or from one shape of
     a network, and the guarantee from another.
     """
-    twin, parameters = object.__new__(type(estimator)), estimator._param_names_of_constructors()
-    for name, value in vars(estimator).copy().items():
-        if not _is_of_a_fit(name):
-            vars(twin)[name] = _plain(value) if name in parameters else value
+    twin = object.__new__(type(estimator))
+    vars(twin).update({name: value for name, value in vars(estimator).copy().items() if not _is_of_a_fit(name)})
+    vars(twin).update({name: _plain(value) for name, value in estimator._parameters_held().items()})
     if not in_plan():  # where steps are fitted one by one
         twin._fitted_behind = fits_before()  # now, as another thread may fit a step before it meanwhile
     twin._validate_params()  # what was checked as `fit` was called may have been set since
@@ -228,7 +227,7 @@ def take_over(estimator, fitted):
     if not hasattr(fitted, "_fit_name"):
         fitted._fit_name = name_of_fit(fitted)
     _drop_others(estimator, fitted)  # before, as an interruption may come once the new guarantee stands
-    parameters = estimator.get_params(deep=False)  # which another thread may have set since
+    parameters = estimator._param_names_of_constructors()  # which another thread may have set since
     vars(estimator).update({name: value for name, value in vars(fitted).items() if name not in parameters})
     _drop_others(estimator, fitted)  # and after, as another thread may have set its weights in between
 

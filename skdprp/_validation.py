@@ -85,7 +85,7 @@ class PythonNumbersMixin:
     @classmethod
     @cache
     def _param_names_of_constructors(cls):
-        """Names of the parameters of all constructors: that of a child may set some that it does not take."""
+        """Names of the parameters of all constructors: a child may set some that its own does not take."""
         names = set(cls._get_param_names())
         for kind in cls.__mro__:
             if issubclass(kind, PythonNumbersMixin) and "__init__" in vars(kind):
@@ -93,10 +93,13 @@ class PythonNumbersMixin:
                     names.update(kind._get_param_names())
         return names
 
+    def _parameters_held(self):
+        """Parameters of all constructors, as they are in the object or, where none has set them, in its class."""
+        return {name: getattr(self, name) for name in self._param_names_of_constructors() if hasattr(self, name)}
+
     def _validate_params(self):
         """Check parameters as scikit-learn does, and those that only the constructor of a base class takes."""
-        held = {name: value for name, value in vars(self).items() if name in self._param_names_of_constructors()}
-        known = self.get_params(deep=False) | held
+        known = self.get_params(deep=False) | self._parameters_held()
         _param_validation.validate_parameter_constraints(self._parameter_constraints, known, type(self).__name__)
 
     def __setattr__(self, name, value):

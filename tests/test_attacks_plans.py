@@ -49,7 +49,7 @@ from attacks import (
     sketch_of_8,
     stored_in_parts,
 )
-from joblib import parallel_config
+from joblib import Memory, parallel_config
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 from sketches import wide
@@ -1606,6 +1606,114 @@ def test_no_plan_is_of_a_step_with_methods_of_its_own(plan, last, is_alone):
     last.fit = partial(type(last).fit, last)
     with pytest.raises(ValueError, match=f"{type(last).__name__} has methods that its class has not"):
         plan(model, np.tile(X60, 2), Y60)
+
+
+class TakesAMethod(AMPClassifier):
+    def __init__(self, fit_predict=None):
+        super().__init__(epsilon=1.0, delta=1e-6, classes=[0, 1])
+        self.fit_predict = fit_predict
+
+
+def frozen_bins():
+    return FrozenEstimator(PublicScaler((-1, 1)).fit(X60))
+
+
+_METHODS_MORE = [  # an estimator, names of methods that its class has not, and what holds it
+    (private_model(), ["fit_predict"], lambda step: make_pipeline(PublicScaler((-1, 1)), step)),
+    (TakesAMethod(), ["fit_predict"], lambda step: make_pipeline(PublicScaler((-1, 1)), step)),
+    (DPRidge(target_bounds=(0, 1), delta=1e-6), ["fit_predict"], lambda step: make_pipeline(step)),
+    (DPSGDClassifier(delta=1e-6, classes=[0, 1]), ["fit_transform", "transform"], lambda step: step),
+    (OneVsRestClassifier(private_model()), ["transform"], lambda step: make_pipeline(step, private_model())),
+    (Normalizer(), ["fit_predict"], lambda step: make_pipeline(step, private_model())),
+    (frozen_bins(), ["transform"], lambda step: make_pipeline(step, private_model())),
+    (frozen_bins(), ["fit_transform"], lambda step: make_pipeline(step, private_model())),
+]
+
+
+@pytest.mark.parametrize("asked", [privacy_report, partial(set_budget, epsilon=1.0, delta=1e-5), None])
+@pytest.mark.parametrize(("step", "names", "in_pipeline"), _METHODS_MORE)
+def test_no_total_is_of_a_step_with_a_method_that_its_class_has_not(asked, step, names, in_pipeline):
+    """Pipelines ask the object for it: 1.0 was printed, before a fit and after it, for a fit that spent 8.8."""
+    step, rows = deepcopy(step), np.tile(X60, 2)
+    for name in names:
+        setattr(step, name, lambda *rows: AMPClassifier(epsilon=8.0, delta=1e-6, classes=[0, 1]).fit(*rows))
+    model = in_pipeline(step)
+    if asked is not None:
+        with pytest.raises(ValueError, match=f"{type(step).__name__} has methods that its class has not"):
+            asked(model, rows, Y60)
+        return
+    for part in [one for _, one in model.steps] if type(model) is Pipeline else [model]:
+        part.fit(rows, Y60)
+    report = privacy_report(model)
+    assert report.total is None and any("methods that its class has not" in text for text in report.not_covered)
+    for name in names:
+        delattr(step, name)
+    assert type(step) is TakesAMethod or privacy_report(model).total is not None
+
+
+class FitsWhatItCaches:
+    """A memory that recalls nothing, and fits a model to the rows that it is given."""
+
+    def cache(self, function, ignore=None):
+        def called(step, X, y, *others, **known):
+            AMPClassifier(epsilon=8.0, delta=1e-6, classes=[0, 1]).fit(X, y)
+            return function(step, X, y, *others, **known)
+
+        return called
+
+
+def memory_with_a_method():
+    memory = Memory(None)
+    memory.cache = FitsWhatItCaches().cache
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("memory", "has_total"),
+    [(FitsWhatItCaches(), False), (memory_with_a_method(), False), (Memory(None), True)],
+    ids=["class of the user", "method of the user", "of joblib"],
+)
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_no_total_is_of_a_pipeline_with_a_memory_that_is_not_known(memory, has_total, is_inner):
+    """It sees the rows of each fit: 1.0 was printed for a fit that spent 8.9."""
+    model, rows = make_pipeline(PublicScaler((-1, 1)), private_model(), memory=memory), np.tile(X60, 2)
+    model = make_pipeline(model) if is_inner else model
+    if not is_inner:  # a plan would cache the few rows
+        assert (privacy_report(model, rows, Y60).total is not None) == has_total
+        with nullcontext() if has_total else pytest.raises(ValueError, match="has a memory that sees the rows"):
+            set_budget(model, rows, Y60, epsilon=1.0, delta=1e-5)
+    with PrivacyLedger() as ledger:
+        model.fit(rows, Y60)
+    assert len(ledger.entries) == (1 if has_total else 2)
+    assert (privacy_report(model).total is not None) == has_total
+    behind = make_pipeline(sketch(), make_pipeline(Normalizer(), LogisticRegression(), memory=memory))
+    with PrivacyLedger() as ledger:
+        behind.fit(np.tile(X60, 2), Y60)
+    assert len(ledger.entries) == (1 if has_total else 2)
+    report = privacy_report(behind)
+    assert report.total.epsilon == ledger.entries[0].guarantee.epsilon and not report.not_covered
+
+
+class FitsWhatItWeighs(float):
+    __array_ufunc__ = None
+
+    def __rmul__(self, rows):
+        if len(rows) == len(Y60):  # all of them, and not the few of a plan
+            AMPClassifier(epsilon=8.0, delta=1e-6, classes=[0, 1]).fit(rows, Y60)
+        return rows
+
+
+@pytest.mark.parametrize("weight", [FitsWhatItWeighs(1.0), 0.5, np.float32(0.5), np.full(6, 0.5)], ids=repr)
+def test_no_total_is_of_weights_that_are_no_numbers(weight):
+    """They get the rows of their branch: 1.0 was printed for a fit that spent 8.9."""
+    scaled = FeatureUnion([("scaled", PublicScaler((-1, 1)))], transformer_weights={"scaled": weight})
+    model, rows = make_pipeline(scaled, private_model()), np.tile(X60, 2)
+    is_number = type(weight) is not FitsWhatItWeighs
+    assert (privacy_report(model, rows, Y60).total is not None) == is_number
+    with PrivacyLedger() as ledger:
+        model.fit(rows, Y60)
+    assert len(ledger.entries) == (1 if is_number else 2)
+    assert (privacy_report(model).total is not None) == is_number
 
 
 @pytest.mark.parametrize("last", [private_model(), make_pipeline(sketch(), LogisticRegression())], ids=repr)

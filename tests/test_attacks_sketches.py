@@ -37,6 +37,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPMoments,
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
@@ -1472,15 +1473,49 @@ class HidesItsNorm(AMPClassifier):
         super().__init__(epsilon=epsilon, max_norm=0.0)
 
 
+class HasItsNoise(AMPClassifier):
+    noise = "typo"
+
+    def __init__(self, epsilon=1.0):
+        self.epsilon = epsilon
+
+
+class SketchHasItsMethod(DPSignOPORP):
+    method = "typo"
+
+    def __init__(self, n_components=8):
+        super().__init__(n_components)
+        del self.method
+
+
+class HasItsNorm(DPMoments):
+    max_norm = -1.0
+
+    def __init__(self, epsilon=1.0):
+        super().__init__(epsilon=epsilon)
+        del self.max_norm
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        HasItsNoise(),
+        SketchHasItsMethod(),
+        HasItsNorm(),
         with_another_constructor(DPOPORP, noise="typo"),
         with_another_constructor(DPSignOPORP, max_change=np.nan),
         HidesItsNoise(),
         HidesItsNorm(),
     ],
-    ids=["noise of a sketch", "change of a sketch", "noise of a model", "norm of a model"],
+    ids=[
+        "noise of a class",
+        "method of a class of sketches",
+        "norm of a class",
+        "noise of a sketch",
+        "change of a sketch",
+        "noise of a model",
+        "norm of a model",
+    ],
 )
 def test_what_only_the_constructor_of_a_base_class_takes_is_checked_as_well(wrong):
     """The name of no noise was a KeyError of a sketch, and another noise in what a model printed."""

@@ -440,6 +440,17 @@ def test_a_plan_is_one_entry_of_its_exact_total():
     assert report.counted == "by the ledger: one entry of DPBinner + AMPClassifier, as it was planned"
 
 
+def test_a_plan_of_an_ensemble_of_one_is_one_entry_of_its_total():
+    """The entry is for neighbours with the same set of labels, and the line of the one model is not."""
+    model = OneVsRestClassifier(AMPClassifier(classes=[0, 1]))
+    plan = privacy_report(model, X, Y)
+    with PrivacyLedger() as ledger, entry(plan):
+        model.fit(X, Y)
+    report = privacy_report(model, ledger=ledger)
+    assert report.total.epsilon == plan.total.epsilon == 1.0 and report.total.given
+    assert report.counted == "by the ledger: one entry of AMPClassifier, as it was planned"
+
+
 def test_no_report_calls_a_single_fit_planned():
     with PrivacyLedger() as ledger:
         model = AMPClassifier(classes=[0, 1]).fit(X, Y)

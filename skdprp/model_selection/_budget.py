@@ -252,5 +252,6 @@ def _check_total(estimator, report, epsilon, delta):
     total = report.private
     if total is None or total.epsilon > epsilon or total.delta > delta:
         asked = f"epsilon = {epsilon}" if delta == 1 else f"{(epsilon, delta)}"
-        found = "they would have no guarantee" if total is None else f"they would have {total!r}"
+        no_total = "; ".join(("they would have no guarantee", *report.not_covered))
+        found = no_total if total is None else f"they would have {total!r}"
         raise ValueError(f"The budget cannot be set to {asked}: together {found}. Set epsilon of each step by hand.")

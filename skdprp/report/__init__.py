@@ -130,7 +130,7 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     is no total if
 
     - a step is now "drop" or "passthrough": a private step may have been there at the fit;
-    - ``memory=`` caches what was released;
+    - ``memory=`` caches what was released, or is of a class of your own, which sees the rows;
     - `transform` returns rows as they are, beside sketches;
     - an estimator that is not known here holds private ones, or a function applies them;
     - a sketch was given lazy rows in this process: each step that reads the sketches computes them again, with new
@@ -329,9 +329,11 @@ def _compare(steps, private, entries):
     """Say what the entries of a ledger count, and what a report does not know of that."""
     inferred, recorded, releases, of_searches = Counter(), Counter(), Counter(), []
     calls = [step.estimator for step in steps for _ in range(step.calls)]
-    if len(calls) > 1 and private is not None and len(entries) == 1:  # of a plan, which has its total
+    if private is not None and len(entries) == 1:  # of a plan, which has its total
         planned, (only,) = " + ".join(calls), entries
-        if (only.estimator, _stated(only.guarantee)) == (planned, _stated(private)):
+        stated = (only.estimator, _stated(only.guarantee))
+        is_release = any(stated == (step.estimator, _stated(step.guarantee)) for step in steps if step.calls)
+        if stated == (planned, _stated(private)) and not is_release:
             return f"by the ledger: one entry of {planned}, as it was planned", ()
     for entry in entries:
         recorded[entry.estimator] += 1

@@ -39,6 +39,7 @@ from ._data_independent import PUBLIC, TakenFromRows, is_in_library
 from ._search import of_any_draw
 from ._structure import (
     OWN_METHODS,
+    all_held,
     all_steps,
     branches,
     fitted_before,
@@ -246,8 +247,8 @@ def rehearse(estimator, facts):
 
 
 def check_methods(estimator):
-    """Refuse objects with methods of their own: a plan is of a clone, which has none."""
-    for part in filter(has_own_methods, own_parts(estimator)):
+    """Refuse objects with methods of their own: a plan is of a clone, which has none, but for those of frozen ones."""
+    for part in filter(has_own_methods, (part for _, part in all_held(estimator, "", seen=set()))):
         raise ValueError(f"{type(part).__name__} {OWN_METHODS}.")
 
 

@@ -259,11 +259,26 @@ def _own_names(estimator):
 
 
 def _own_methods(thing):
-    return {name for name in vars(thing) if callable(getattr(type(thing), name, None))}
+    """Names of what can be called in an object itself in the place of methods of its class.
+
+    In an estimator also of what its class has not, and is neither a parameter nor from a fit: pipelines ask the object.
+    """
+    replaced = {name for name in vars(thing) if callable(getattr(type(thing), name, None))}
+    if not is_estimator(thing):
+        return replaced
+    ours = _library_class(type(thing))  # of which a child's constructor may take methods as parameters
+    parameters = thing.get_params(deep=False) if ours is None else ours._get_param_names()
+    others = {name for name, value in vars(thing).items() if callable(value) and name not in parameters}
+    return replaced | {name for name in others if not _is_of_fit(name)}
+
+
+def _is_of_fit(name):
+    """Whether an attribute is spelt as those that fits set: for others to read, or for the estimator alone."""
+    return not name.startswith("__") and (name.endswith("_") or name.startswith("_"))
 
 
 def has_own_methods(thing):
-    """Whether an object, by itself, has others in the place of methods of its class."""
+    """Whether an object, by itself, has methods besides those of its class, or in their place."""
     return bool(_own_methods(thing)) if hasattr(thing, "__dict__") else False
 
 

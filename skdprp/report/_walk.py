@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral, Number
 
 import numpy as np
+from joblib import Memory
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
@@ -201,6 +202,8 @@ _KEEPS = "has a best_estimator_ of an earlier fit, perhaps to the rows without n
 _KEEP_NOTHING = "steps that see only what was released were last fitted to that, and keep nothing of earlier fits"
 _GOES_ON = "goes on from earlier fits, perhaps to the rows without noise: set warm_start=False"
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
+_OTHER_MEMORY = "has a memory that sees the rows, and is not known here: give it the name of a folder, or joblib.Memory"
+_OTHER_WEIGHTS = "has transformer_weights that are no numbers, and what rows times them does is not known"
 _ONCE = (
     "rows that were sketched are not sketched again: each transform, predict or score of them is one release more, "
     "also within the fit_transform of an ensemble, a search or a FrozenEstimator, and so is each time that dask "
@@ -351,6 +354,8 @@ def _of_member(step, name, flow, *, passes_on):
 
 def _of_pipeline(pipeline, prefix, flow, *, passes_on):
     part, reasons = Part(flow=flow), ()
+    if not (flow.released or _is_memory_of_joblib(pipeline.memory)):
+        reasons += (_OTHER_MEMORY,)
     for place, (name, step) in enumerate(pipeline.steps, start=1):
         if place == len(pipeline.steps) and pipeline.memory is not None and part.charges:  # the last is not cached
             reasons += (_CACHE,)
@@ -365,6 +370,11 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
     return replace(part, not_covered=part.not_covered + uncovered, is_known=part.is_known and not reasons)
 
 
+def _is_memory_of_joblib(memory):
+    """Whether a memory calls what fits and transforms with the rows that it is given, or recalls it, and no more."""
+    return memory is None or isinstance(memory, str) or (type(memory) is Memory and not has_own_methods(memory))
+
+
 def _of_branches(estimator, steps, name, flow):
     """Compose branches that all see the same rows; what comes out is as private as the least private of them."""
     part, flows, searches = _each_branch(estimator, steps, name, flow)
@@ -376,6 +386,8 @@ def _of_branches(estimator, steps, name, flow):
     # Models that are not private have not noted what they saw of these.
     if released and type(estimator) is ColumnTransformer and has_lost_branches(estimator):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_FITTED_AGAIN}"), is_known=False)
+    if not (flow.released or _are_numbers(getattr(estimator, "transformer_weights", None))):
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {_OTHER_WEIGHTS}"), is_known=False)
     if _density_tells(estimator, steps, flows):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
@@ -385,6 +397,13 @@ def _of_branches(estimator, steps, name, flow):
     if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
     return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
+
+
+def _are_numbers(weights):
+    """Whether all weights are numbers of Python or numpy, or arrays of them: rows are multiplied by what is there."""
+    kinds = {bool, int, float, np.ndarray, *np.sctypeDict.values()}
+    values = [] if weights is None else weights.values() if type(weights) is dict else [weights]
+    return all(type(one) in kinds and np.asarray(one).dtype.kind in "biuf" for one in values)
 
 
 def _each_branch(estimator, steps, name, flow):

@@ -293,8 +293,7 @@ class BaseSketch(
         # The guarantee holds for every projection that is drawn, and for rows of any number of nonzeros; bits may be
         # packed and threads added without harm.
         public = {"random_state", "n_jobs", "output", "max_nonzeros"}
-        names = self._param_names_of_constructors() - public
-        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return {name: value for name, value in self._parameters_held().items() if name not in public}
 
     @property
     def _n_features_out(self):
