@@ -59,7 +59,7 @@ class Calibration:
         """Set on an estimator what holds of it from now on; warn where less holds than was published."""
         for name, value in self.fitted.items():
             setattr(estimator, name, value)
-        state(estimator, self.guarantee.mark_seeded() if seeded else self.guarantee)
+        state_guarantee(estimator, self.guarantee.mark_seeded() if seeded else self.guarantee)
         if self.is_void:
             warn_at_caller(
                 f"This release has no guarantee: {_OUT_OF_REACH}. Use a smaller epsilon or a larger delta.",
@@ -77,7 +77,7 @@ class Calibration:
 SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it: fit again"
 
 
-def state(estimator, guarantee, *, of_a_fit=True):
+def state_guarantee(estimator, guarantee, *, of_a_fit=True):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
     note_fit(estimator, is_seeded=guarantee.seeded, of_a_fit=of_a_fit)

@@ -13,7 +13,7 @@ from sklearn.utils import gen_batches
 
 from . import _noise
 from ._adjacency import Unit
-from ._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
+from ._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state_guarantee, take_over
 from ._digits import printed_down, printed_up
 from ._errors import silent, without_values
 from ._lazy import (
@@ -395,7 +395,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
             model._fitted_behind = getattr(self, "_fitted_behind", "")
         model._learn(moments)
         model.moments_, model.delta_, model.scale_ = moments, moments.guarantee.delta, moments.noise.scale
-        state(model, replace(moments.guarantee, per="fit"))  # of a sum it says nothing
+        state_guarantee(model, replace(moments.guarantee, per="fit"))  # of a sum it says nothing
         model.n_features_in_ = moments.columns.n_features
         if moments.columns.names:
             model.feature_names_in_ = np.array(moments.columns.names, dtype=object)

@@ -37,7 +37,7 @@ from skdprp import (
     iDPSignRP,
     testing,
 )
-from skdprp._calibration import state
+from skdprp._calibration import state_guarantee
 from skdprp._noise import SAMPLING_LOSS
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
@@ -542,7 +542,7 @@ class CountsExactly(Means):
 class ForgetsWhatIsGiven(AMPClassifier):
     def fit(self, X, y):
         super().fit(X, y)
-        state(self, replace(self.guarantee_, given=""))
+        state_guarantee(self, replace(self.guarantee_, given=""))
         return self
 
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from .. import _noise
 from .._adjacency import Unit
-from .._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
+from .._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state_guarantee, take_over
 from .._digits import printed_down, printed_up
 from .._errors import silent
 from .._lazy import compute_joined, is_lazy, partitions, stand_in
@@ -153,7 +153,7 @@ class PrivateHistograms(
         model._learn(histograms)
         model.histograms_, model.delta_ = histograms, histograms.guarantee.delta
         model.scale_, model.threshold_ = histograms.scale, histograms.threshold
-        state(model, replace(histograms.guarantee, per="fit"))
+        state_guarantee(model, replace(histograms.guarantee, per="fit"))
         model.n_features_in_ = len(histograms.columns)
         if histograms.names is not None:
             model.feature_names_in_ = np.array(histograms.names, dtype=object)

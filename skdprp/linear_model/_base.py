@@ -249,6 +249,9 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     def _fit_calibrated(self, model, parameters, calibration, classes, *data):
         """Release by the data as it was calibrated, and take all over from a snapshot at once.
 
+        A `Calibration` has the guarantee, or none where tails of the noise would count that are never sampled;
+        `publish` sets it on the snapshot, with the attributes in `fitted`.
+
         `data` are what `_release` takes besides: rows, the index of the class of each, class weights, and for some also
         persons.
         """

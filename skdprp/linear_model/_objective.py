@@ -31,9 +31,9 @@ from ._erm import Problem, minimisers
 
 # Of epsilon, what log-determinants (see `hessian_log_det`) take at most at C="auto", and at any C that is not refused.
 _LARGEST_SHARE_OF_LOG_DET_OF_AUTO, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
-# The least shift of the release (in units of its noise) for each unit of epsilon, and the most that this least may be.
-# It costs next to nothing of the guarantee, a hundredth of epsilon beside product noise.
-_LEAST_SHIFTS, _LARGEST_LEAST_SHIFT = {"gaussian": 1 / 300, "product": 1 / 2000}, 0.1
+# The least shift of the release, in units of its noise: so much for each unit of epsilon, up to a bound. It costs next
+# to nothing of the guarantee, a hundredth of epsilon beside product noise.
+_LEAST_SHIFT_PER_EPSILON, _BOUND_OF_LEAST_SHIFT = {"gaussian": 1 / 300, "product": 1 / 2000}, 0.1
 _MOST_FOR_THE_RELEASE = 1.3  # factor by which the shift of the release may raise Gaussian noise of the linear term
 _LEAST_DELTA_OF_PRODUCT = 4e-87  # above 2^-288, a bound of the tail that its profile adds
 _USUAL_SCORE = 3.0  # of rows of the largest norm
@@ -71,16 +71,16 @@ class ObjectiveNoise:
 class Plan:
     """What is fixed before the final calibration: kind of noise, penalty and shift of the release, by public facts.
 
-    `shift` is how far apart the solver may leave two neighbours whose b, different ones, have the same exact minimiser,
-    in units of the noise of the release. Plans are compared by `deviation`: that of a linear term which would cause all
-    the noise of the weights, from both sources, at `_usual_curvature`.
+    `release_shift` is how far apart the solver may leave two neighbours with the same exact minimiser, each for a b of
+    its own, in units of the noise of the release. Plans are compared by `deviation`: that of a linear term which would
+    cause all the noise of the weights, from both sources, at `_usual_curvature`.
     """
 
     problem: Problem
     kind: str
     count: LabelCount | None
     penalty: float
-    shift: float
+    release_shift: float
     deviation: float
 
 
@@ -279,8 +279,8 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         if self.calibration != "exact":
             return self._calibrate_as_published(problem, delta)
-        # (1) Ideal noise has to meet (epsilon - 2^-30 m, delta exp(-2^-31 m)): sampling in floats costs an epsilon of
-        # 2^-30 for each of m noisy values.
+        # (1) Ideal noise has to meet (epsilon - 2 m eta, delta exp(-m eta)): sampling in floats moves the probability
+        # of each of m noisy values by a factor exp(eta), eta = 2^-31.
         target = sampled_target(self.epsilon, delta, n_changed=_n_noisy(problem))
         # (2) The kind of the noise, the penalty and the shift of the release, by noise of a provisional scale.
         plan = min(self._plans(problem, target, delta, can_count), key=lambda plan: plan.deviation)
@@ -288,12 +288,12 @@ class AMPClassifier(PrivateLinearClassifier):
         # (3) The scale of the linear term, which pays for the log-determinant, the release and a count of labels, too.
         log_det = problem.log_det(plan.penalty)
         profile, calibrate, facts = self._mechanism(problem, plan.kind, plan.count)
-        known = {"log_det": log_det, "release_shift": plan.shift, **facts}
+        known = {"log_det": log_det, "release_shift": plan.release_shift, **facts}
         scale = calibrate(*_target_of_each(problem, plan.kind, target), **known)
         # (4) The noise of the release.
         radius_law = _radius_law(problem, plan.kind)
         problem = problem.within_reach(_largest_perturbation(problem, scale, radius_law))
-        release_scale = _distance_of_solutions(problem, plan.penalty, scale, radius_law) / plan.shift
+        release_scale = _distance_of_solutions(problem, plan.penalty, scale, radius_law) / plan.release_shift
         noise = ObjectiveNoise(plan.penalty, scale, radius_law, release_scale, plan.count)
         if plan.kind == "gaussian":
             loss = _privacy_loss(problem, profile, scale=scale, **known)
@@ -331,14 +331,14 @@ class AMPClassifier(PrivateLinearClassifier):
         # Noise of the linear term moves weights by itself over the steepness, that of the release as it is.
         steepness = penalty + _usual_curvature(problem)
         ratio = distance * steepness / deviation
-        shift, factor = self._shift(problem, kind, count, target, penalty=penalty, ratio=ratio)
+        shift, factor = self._release_shift(problem, kind, count, target, penalty=penalty, ratio=ratio)
         of_both = np.hypot(factor * deviation, distance * steepness / shift)
         # Last, as it is for the noise of the release: plans are compared at the penalty before.
         if self.C == "auto":
             penalty = max(penalty, _least_penalty_beside_release(problem, penalty * distance / shift))
         return Plan(problem, kind, count, penalty, shift, of_both)
 
-    def _shift(self, problem, kind, count, target, *, penalty, ratio):
+    def _release_shift(self, problem, kind, count, target, *, penalty, ratio):
         """Shift of the release that is best for the weights, see `_balanced_shift`, and its factor on the other noise.
 
         Fits to few rows have the least one.
@@ -348,7 +348,7 @@ class AMPClassifier(PrivateLinearClassifier):
         facts["log_det"] = problem.log_det(penalty)
         # `epsilon` is what is left after sampling; a first guess need not count that in the share of log-determinants.
         left = epsilon * (1 - self._n_log_dets(problem, kind) * facts["log_det"] / self.epsilon)
-        least = min(_LEAST_SHIFTS[kind] * epsilon, _LARGEST_LEAST_SHIFT)
+        least = min(_LEAST_SHIFT_PER_EPSILON[kind] * epsilon, _BOUND_OF_LEAST_SHIFT)
         shift, factor = _balanced_shift(kind, left, delta, ratio, least)
         if kind == "gaussian" and shift > least:
             # The profile may count the release for more than a Gaussian mechanism: if a row of a softmax is replaced,
@@ -625,10 +625,10 @@ def _largest_perturbation(problem, scale, radius_law=None):
     """Norm of the linear term of one output, beyond which `minimisers` refuses draws: a probability below 2^-288.
 
     The term depends on no row, so that what is refused adds (1 + e^epsilon) 2^-288 to a delta at most: as little as one
-    number's tails that are never sampled, see `void_if_out_of_reach`. The norm is a root of a Gamma variate G of shape
-    k times a scale. For t between 0 and 1, ``log E exp(t (G - k)) = -k log(1 - t) - k t``, which is at most ``k t^2 /
-    (2 (1 - t))``, so that G exceeds ``k + sqrt(2 k x) + x`` with a probability of exp(-x) at most (Boucheron, Lugosi
-    and Massart 2013, section 2.4), and exp(-200) is below 2^-288.
+    number's tails that are never sampled, see `_calibration.void_if_out_of_reach`. The norm is a root of a Gamma
+    variate G of shape k times a scale. For t between 0 and 1, ``log E exp(t (G - k)) = -k log(1 - t) - k t``, which is
+    at most ``k t^2 / (2 (1 - t))``, so that G exceeds ``k + sqrt(2 k x) + x`` with a probability of exp(-x) at most
+    (Boucheron, Lugosi and Massart 2013, section 2.4), and exp(-200) is below 2^-288.
     """
     # A Gaussian one is sqrt(2) scale times a root of a Gamma variate.
     shape, power = radius_law or (problem.n_weights, 2)

@@ -219,8 +219,10 @@ def product_perturbation_profile(
     -----
     The argument of :func:`objective_perturbation_profile` needs of the noise only that minus its log-density is convex
     and constant on no segment symmetric about its centre: so it holds with the spherical profile in place of the
-    Gaussian one. Several vertices are bounded by the sum of their profiles. No loss exceeds ``lipschitz / scale`` for
-    each of the one or two rows that change. Near 0 the bounds that pay no log-determinant are less, as there.
+    Gaussian one, the exact profile of two such noises whose centres are ``lipschitz`` apart, which grows with the
+    distance (:func:`~skdprp.mechanisms.spherical_profile`). Several vertices are bounded by the sum of their profiles.
+    No loss exceeds ``lipschitz / scale`` for each of the one or two rows that change. Near 0 the bounds that pay no
+    log-determinant are less, as there.
 
     The noise of the release has a loss above ``t = 20 m + m^2 / 2``, m its shift, with probability Phi(-20), below
     2^-288: with this added, it takes t of epsilon, for a profile decreases. A release beside the fit,

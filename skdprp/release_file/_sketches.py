@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, gen_batches
 
 from .. import _noise, random_projection, sketch
-from .._calibration import state
+from .._calibration import state_guarantee
 from .._digits import to_python
 from .._validation import FLOATS
 from ..guarantee import PrivacyGuarantee
@@ -263,7 +263,7 @@ def _rebuild(header, sketches, probe, *, largest):
     guarantee = PrivacyGuarantee.from_dict(header["guarantee"])
     _check_guarantee(guarantee, header["fitted"], estimator)
     known = {name: getattr(guarantee, name) for name in ("audited_epsilon", "violation")}
-    state(estimator, replace(estimator.guarantee_, **known))
+    state_guarantee(estimator, replace(estimator.guarantee_, **known))
     # A model that was fitted behind it knows this name. Its own says what it releases from now on.
     estimator._name_in_file = header.get("fit", estimator._fit_name)
     if type(estimator._name_in_file) is not str or not re.fullmatch("[0-9a-f]{32}", estimator._name_in_file):

@@ -234,7 +234,7 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
 def report_before_fit(rehearsal):
     """Report on what the private steps of a rehearsal will release, with their parameters as they are."""
     for step in rehearsal.steps:
-        step.state()
+        step.state_guarantee()
     as_planned = (*AS_PLANNED, _THESE_GROUPS if rehearsal.has_groups else NO_GROUPS)
     return replace(_report(rehearsal.estimator, as_planned, is_plan=True), counted=PLANNED, is_plan=True)
 

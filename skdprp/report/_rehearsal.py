@@ -26,7 +26,7 @@ from sklearn.random_projection import BaseRandomProjection, johnson_lindenstraus
 from sklearn.utils import get_tags
 
 from .._adjacency import Unit
-from .._calibration import state
+from .._calibration import state_guarantee
 from .._errors import CURE_OF_LABELS, TELLS_NOBODY, warn_at_caller, without_values
 from .._labels import encode, of_one_type
 from .._lazy import is_lazy
@@ -148,18 +148,18 @@ class PrivateStep:
     calibrate: Callable | None  # None for a sketch, which states its guarantee from its first few rows on
     n_samples: int | None = None  # rows, or persons, that a step which is no search is calibrated for
 
-    def state(self):
+    def state_guarantee(self):
         """State what it will guarantee, with its parameters as they are."""
         if self.calibrate is not None:
             self.estimator._validate_params()
-            state(self.estimator, self.calibrate().guarantee, of_a_fit=False)
+            state_guarantee(self.estimator, self.calibrate().guarantee, of_a_fit=False)
         elif not (is_of_library(self.estimator) and has_guarantee(self.estimator)):  # others may count the few rows
             raise not_priced(self.estimator)
         elif not isinstance(
             getattr(self.estimator, "random_state", None), Integral
         ):  # the fit draws another projection
             stated = of_any_draw(self.estimator.guarantee_)
-            state(self.estimator, replace(stated, mechanism=type(self.estimator).__name__), of_a_fit=False)
+            state_guarantee(self.estimator, replace(stated, mechanism=type(self.estimator).__name__), of_a_fit=False)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._calibration import GuaranteeDisplayMixin, is_as_stated, snapshot, state, take_over
+from .._calibration import GuaranteeDisplayMixin, is_as_stated, snapshot, state_guarantee, take_over
 from .._digits import as_given
 from .._errors import silent, warn_at_caller
 from .._kernels import read_only, rows_of
@@ -205,9 +205,9 @@ class BaseSketch(
         """State of a copy that is about to release, and of this sketch, that whoever has the seed can undo it."""
         RELEASED_SEEDED.add(sketch._fit_name)
         stated = sketch.guarantee_
-        state(sketch, stated.mark_seeded(), of_a_fit=False)
+        state_guarantee(sketch, stated.mark_seeded(), of_a_fit=False)
         if self.guarantee_ is stated:  # it may be of another fit by now
-            state(self, sketch.guarantee_, of_a_fit=False)
+            state_guarantee(self, sketch.guarantee_, of_a_fit=False)
 
     @silent
     def project_queries(self, X):
