@@ -84,6 +84,7 @@ from skdprp import (
     DPRandomProjection,
     DPRidge,
     DPSignOPORP,
+    PrivacyLedger,
     PublicBinner,
     PublicScaler,
     compose,
@@ -567,6 +568,63 @@ def test_a_function_that_a_library_wraps_is_assumed_to_apply_no_model_either(wra
     step = reads(str(tmp_path / "first.joblib"), wrapped)
     total = privacy_report(make_pipeline(step, private_model()).fit(pd.DataFrame(X12).add_prefix("x"), Y12)).total
     assert total is None or "applies no model that was fitted on these rows" in repr(total.assumptions)
+
+
+class FitsWhatItLimits(float):
+    """A number that universal functions ask what to do with the rows."""
+
+    def __array_ufunc__(self, function, method, *given, **known):
+        for rows in filter(np.ndim, given):
+            AMPClassifier(epsilon=8.0, delta=1e-6, classes=[0, 1]).fit(rows, Y12)
+        return getattr(function, method)(*(one if np.ndim(one) else float(one) for one in given), **known)
+
+
+class FitsWhatItBounds(np.ndarray):
+    """Bounds that universal functions ask as well."""
+
+    def __array_ufunc__(self, function, method, *given, **known):
+        AMPClassifier(epsilon=8.0, delta=1e-6, classes=[0, 1]).fit(np.asarray(given[0]), Y12)
+        return getattr(function, method)(*map(np.asarray, given), **known)
+
+
+_LIMITS = {
+    "number": FitsWhatItLimits(1.0),
+    "array": np.ones(X12.shape[1]).view(FitsWhatItBounds),
+    "plain number": 1.0,
+    "plain array": np.ones(X12.shape[1]),
+}
+
+
+@pytest.mark.parametrize("kind", _LIMITS)
+@pytest.mark.parametrize("is_function", [True, False])
+def test_numbers_of_a_class_of_the_user_are_assumed_to_publish_nothing(kind, is_function):
+    """A total of 1.0 printed no word of them, for a fit that spent 8.9."""
+    if not is_function and "array" in kind:  # which thresholds are not
+        return
+    step = FunctionTransformer(np.clip, kw_args={"a_min": -1.0, "a_max": _LIMITS[kind]})
+    step = step if is_function else Binarizer(threshold=_LIMITS[kind])
+    with PrivacyLedger() as ledger:
+        model = make_pipeline(step, private_model()).fit(X12, Y12)
+    assert len(ledger.entries) == (1 if "plain" in kind else 2)
+    name = type(step).__name__.lower()
+    told = f"{name}: publishes nothing of what it is given" in privacy_report(model).total.assumptions
+    assert told == ("plain" not in kind)
+
+
+def test_bounds_of_a_class_of_the_user_that_are_set_on_a_frozen_step_are_assumed_to_publish_nothing():
+    scaler = PublicScaler((-1, 1)).fit(X12)
+    model = make_pipeline(FrozenEstimator(scaler), private_model()).fit(X12, Y12)
+    for bounds in (scaler.bounds_, scaler.bounds_.view(FitsWhatItBounds)):
+        scaler.bounds_ = bounds
+        told = any("publishes nothing" in text for text in privacy_report(model).total.assumptions)
+        assert told == (type(bounds) is FitsWhatItBounds)
+
+
+def test_a_model_that_a_number_of_a_class_of_the_user_holds_is_found():
+    """What numbers hold was never looked into."""
+    number = FitsWhatItLimits(1.0)
+    number.model = private_model().fit(X12, Y12)
+    assert privacy_report(make_pipeline(Binarizer(threshold=number), private_model()).fit(X12, Y12)).total is None
 
 
 @pytest.mark.filterwarnings("ignore:n_components=4 is more than the 2 features")

@@ -266,9 +266,9 @@ def _is_plain(value):
     if isinstance(value, list | tuple | set | frozenset):
         return all(map(_is_plain, value))
     if isinstance(value, np.ndarray):
-        return value.dtype != object
+        return value.dtype != object and _is_of_library(value)
     if value is None or isinstance(value, str | bytes | Number):
-        return True
+        return _is_of_library(value)
     # A function of a library stands there under its own name: what wraps one, or is bound to one, may say so too.
     module = getattr(value, "__module__", None)
     places = (builtins, np, special) if module is None else (sys.modules.get(module),) * is_in_library(module)

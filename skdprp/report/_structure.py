@@ -27,7 +27,7 @@ from ._data_independent import is_in_library
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, FixedThresholdClassifier, *_SAME_ROWS)
 OWN_METHODS = "has methods that its class has not, and what they do to rows is not known: derive a class instead"
-_PLAIN = (str, bytes, Number, type, ModuleType, type(None))  # what holds no estimator of its own
+_PLAIN = (str, bytes, Number, type(None))  # what holds no estimator of its own
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 # What every class statement leaves in a class, whatever it defines.
 _RELEASES_NOTHING = {
@@ -164,6 +164,15 @@ def holds_private(estimator):
     return any(has_guarantee(one) or is_of_library(one) for one in held)
 
 
+def holds_own_code(estimator):
+    """Whether parameters or attributes are, or hold, functions or objects of classes of no library, at any depth."""
+    held = _all_held_by(_held_by(estimator), seen={id(estimator): estimator})
+    return any(
+        not _is_common(one.__globals__.get("__name__") if isinstance(one, FunctionType) else type(one).__module__)
+        for one in held
+    )
+
+
 def private_held_by(estimator):
     """List the fitted private estimators that parameters, attributes or functions of one are, or hold."""
     held = _all_held_by(_held_by(estimator), seen={id(estimator): estimator})
@@ -196,17 +205,24 @@ def _all_held_by(found, *, seen):
     """Yield what was found and what it refers to, at any depth."""
     while found:
         one = found.pop()
-        if isinstance(one, _PLAIN) or id(one) in seen:
+        if _is_plain(one) or id(one) in seen:
             continue
         yield one
         seen[id(one)] = one
         found += _held_by(one)
 
 
+def _is_plain(thing):
+    """Whether a thing holds nothing; a number, text or array of a class of the user may do anything to rows."""
+    if isinstance(thing, np.ndarray):
+        return thing.dtype != object and _is_common(type(thing).__module__)
+    return isinstance(thing, type | ModuleType) or (isinstance(thing, _PLAIN) and _is_common(type(thing).__module__))
+
+
 def _held_by(thing):
     """List what an object with its class, a container, or a function or method refers to."""
-    if isinstance(thing, np.ndarray):
-        return thing.ravel().tolist() if thing.dtype == object else []
+    if type(thing) is np.ndarray:
+        return thing.ravel().tolist()
     held = gc.get_referents(thing)  # in lists, closures, methods, partial functions and slots as well
     if not isinstance(thing, FunctionType):
         own = (kind for kind in type(thing).__mro__ if not _is_common(kind.__module__))

@@ -86,6 +86,7 @@ from ._structure import (
     guarantee_shown,
     has_guarantee,
     has_own_methods,
+    holds_own_code,
     holds_private,
     is_ensemble,
     is_of_library,
@@ -179,6 +180,7 @@ _UNRECORDED = (
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
 _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
+_PUBLISHES_NONE = "{}: publishes nothing of what it is given"
 _HANDED_NONE = "{}: is handed nothing that comes from these rows"
 _AS_WIDE = "{}: how many columns come out does not depend on what was released before"
 _SAME_COLUMNS = "{}: rows of all that this is composed with have the same columns, in one order and of the same types"
@@ -541,7 +543,7 @@ def _of_leaf(estimator, name, flow):
     else:
         # In a row of steps, those of others write over what only they are given.
         is_own = flow.is_shared and not all(is_in_library(type(one).__module__) for one in held)
-        trusted = (_WRITES_NONE.format(name),) * (is_own or any(map(calls_own_function, held)))
+        trusted = (_WRITES_NONE.format(name),) * (is_own or any(map(_calls_own_code, held)))
         trusted += (_NOT_AGAIN.format(name),) * writes_into_rows(estimator)
         return replace(part, assumed=(*part.assumed, *trusted))
     return replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
@@ -577,7 +579,7 @@ def _of_step(estimator, name, flow):
         remark += _SPREADS * ((is_one_hot or isinstance(estimator, _SPREADING)) and not flow.released)
         status = "post-processing" if flow.released else "data-independent"
         step = ReportedStep(name, kind, status, remark)
-        assumed = (_APPLIES_NONE.format(name),) if flow.released and calls_own_function(estimator) else ()
+        assumed = (_APPLIES_NONE.format(name),) if flow.released and _calls_own_code(estimator) else ()
         assumed += (_HANDED_NONE.format(name),) if is_handed_arrays(estimator) else ()
         return Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))), assumed=assumed)
     if flow.released:
@@ -593,6 +595,11 @@ def _of_step(estimator, name, flow):
     if holds_private(estimator):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_HIDES}"), is_known=False)
     return part
+
+
+def _calls_own_code(step):
+    """Whether a data-independent step may call what is of no library: a function, or methods of a number of its own."""
+    return type(step) not in COMPOSITES and (calls_own_function(step) or holds_own_code(step))
 
 
 def _uncovered(name, kind, reason, cure=""):
@@ -690,9 +697,9 @@ def _after_maps(guarantee, maps):
     if not maps:
         return guarantee
     mapped = [f"{', '.join(name for name, _ in maps)}: {_ROW_BY_ROW}"]
-    functions = [name for name, step in maps if calls_own_function(step)]
+    functions = [name for name, step in maps if _calls_own_code(step)]
     if functions:  # what a function applies can be hidden from any search of it
-        mapped.append(_APPLIES_NONE.format(", ".join(functions)))
+        mapped += [told.format(", ".join(functions)) for told in (_APPLIES_NONE, _PUBLISHES_NONE)]
         if any(has_guarantee(step) for _, step in maps):  # or noise of one release would calibrate the next
             mapped.append(_AS_WIDE.format(", ".join(functions)))
     adjacency = guarantee.adjacency
