@@ -110,8 +110,10 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     **Steps before a private one.** Steps that learn from rows without noise are not covered, nor are the steps after
     them: a private step assumes that no step before it was fitted on its rows without noise. Data-independent steps are
     :class:`~skdprp.PublicScaler`, :class:`~skdprp.PublicBinner` and those of scikit-learn that are known to treat each
-    row by itself. The branches of a ColumnTransformer are composed as if one change could reach all of them. There is
-    no total if a branch with a sketch is given the same column several times.
+    row by itself. Code of your own in them (a function, a number or an array of your own class) is assumed to apply no
+    model of these rows and to publish nothing, and the report prints this. The branches of a ColumnTransformer are
+    composed as if one change could reach all of them. There is no total if a branch with a sketch is given the same
+    column several times.
 
     **Several releases.** Their total assumes that the parameters of all were fixed before the first, as one call of
     `fit` makes sure of. If you have put a pipeline together from steps that were fitted one after the other, and chose
