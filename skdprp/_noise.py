@@ -36,9 +36,9 @@ from ._recording import Block, check_recorded, innermost
 _BLOCK = 1 << 15  # values at a time, which stay in the cache with what is drawn for them
 _LOW_63 = np.uint64(2**63 - 1)
 _DIGITS = Context(prec=200, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
-_EXACT_SHAPE = 2.0**14  # of Gamma variates, whose quantiles scipy has to 2^-40 of the largest: far beyond, they jump
+_EXACT_SHAPE = 2.0**14  # of Gamma variates: up to it scipy has quantiles to 2^-40 of the largest, far beyond they jump
 _DEEP = 2.0**-17  # tails below, of which a word of 64 bits has left fewer than 46, draw another word
-_GRID_BITS = 10  # of the scale above the grid: finer costs privacy in sampling, coarser utility
+_GRID_BITS = 10  # the grid is 2^-10 of the scale, or less: a finer one costs privacy in sampling, a coarser one utility
 GAUSSIAN, LAPLACE = "gaussian", "laplace"  # kinds of noise, as tapes name them
 _EDGE_MARGIN = np.float32(2.0**-8)  # see _rounded_to_gaussian
 _FEW = 2048  # values, of which each by itself takes less time than all by cells

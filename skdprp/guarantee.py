@@ -262,8 +262,8 @@ class PrivacyGuarantee:
     source : str, default=""
         Where it is proved.
     loss : PrivacyLoss or None, default=None
-        The privacy loss at every epsilon; None if no more is known than `epsilon` and `delta`. At `epsilon` itself it
-        may prove a slightly larger delta than the stated one, which is derived for this one epsilon.
+        The privacy loss at every epsilon; None if no more is known than `epsilon` and `delta`. Its delta at `epsilon`
+        may be slightly above `delta`, which was derived for this one epsilon.
     audited_epsilon : float or None, default=None
         The largest epsilon that an attack has shown to be needed at `delta`, if one was run.
     violation : str, default=""

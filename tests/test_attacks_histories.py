@@ -11,6 +11,7 @@ import pickle
 import random
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 
 import joblib
@@ -289,8 +290,8 @@ def learnt(thing):
         return [learnt(step) for _, step in getattr(thing, "steps", None) or thing.transformer_list]
     if isinstance(thing, FrozenEstimator):
         return learnt(thing.estimator)
-    if isinstance(thing, list | tuple):
-        return [learnt(one) for one in thing]
+    if isinstance(thing, list | tuple | Mapping):
+        return [learnt(one) for one in (thing.values() if isinstance(thing, Mapping) else thing)]
     if isinstance(thing, BaseEstimator):
         known = {name: value for name, value in vars(thing).items() if name.endswith("_") and name != "guarantee_"}
         return [type(thing).__name__, *([name, learnt(known[name])] for name in sorted(known))]

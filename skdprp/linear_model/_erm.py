@@ -25,7 +25,7 @@ BINARY_LOSSES = {"log_loss": LogisticLoss, "capped_log_loss": CappedLogisticLoss
 _RELATIVE_INTERCEPT = 0.3
 _TWO_U = 2.0**-52  # twice the rounding error u of one operation, which pays for products of rounding errors
 _ARMIJO = 1e-4
-_FORCING = 0.1  # Newton steps are solved for to this share of the gradient norm, or closer
+_FORCING = 0.1  # a Newton step is solved for until what is left of its equation is this share of the gradient norm
 _MOST_FOR_HESSIAN = 256  # weights, of rows that are read anew in each pass
 _SMALL_COPY = 2**14  # numbers
 _MOST_STEPS = 10_000  # weights that take more are never released, however likely they are: some hinges take hundreds
@@ -124,7 +124,7 @@ class Problem:
           and by 2 u times an offset that is added to it;
           the derivative of its loss then moves by at most the smoothness times that, and its gradient by R times more;
         - the derivative computed from the score, and its product with a weight of at most 1, are off by
-          ``(K + 17) u``;
+          ``(K + 17) u``: K for a sum over classes, 17 for all else;
         - a sum over n rows of norms of at most L R is off by ``(n + 2) u n L R``, and by no more than
           ``(B + 6) u n L R`` where blocks of at most B rows are added up by compensated sums, and these again by one
           if they are of several chunks; adding up the gradient, the penalty and the linear term is off by 4 u times the
@@ -155,9 +155,10 @@ class Problem:
         -----
         At the minimiser w the objective is at most what it is at 0 and the losses are at least 0, so that
         ``penalty |w|^2 / 2 - largest_perturbation |w|`` is at most the losses at 0; and its gradient is 0, so that
-        ``penalty |w|`` is at most the norms of all others. The solver stops within its true gradient over the penalty
-        of that, of which the part that grows with the weights is no more than half of them; where it might be, a fit
-        may be refused.
+        ``penalty |w|`` is at most the norms of all others. The solver stops at weights no further from w than their
+        true gradient over the penalty. Rounding makes a part of that gradient grow with the weights, so that their norm
+        W is on both sides, ``W <= a + r W``, and at most ``a / (1 - r)``. An r above 1/2 is taken for 1/2, and a fit to
+        larger weights is refused.
         """
         n = self.n_samples
         scores = np.zeros((1, self.n_classes)) if self.multinomial else np.full(1, -self.largest_offset)
