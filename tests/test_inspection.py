@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from matplotlib.cbook import pts_to_poststep
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression, SGDClassifier
@@ -102,6 +102,28 @@ def test_sparse_and_pandas(two_digits, container):
     )
     assert display.scores.shape == (1, 1, 2) and display.scores.mean() > 0.9
     assert display.reference_score == pytest.approx(cross_val_score(LogisticRegression(), X, y, cv=2).mean())
+
+
+class FitsAClone(TransformerMixin, BaseEstimator):
+    """A step that holds another one, which cannot be a word."""
+
+    def __init__(self, step=None):
+        self.step = step
+
+    def fit(self, X, y=None):
+        """Fit a clone of the step."""
+        self.step_ = clone(self.step).fit(X, y)
+        return self
+
+    def transform(self, X):
+        """Transform by it."""
+        return self.step_.transform(X)
+
+
+def test_the_reference_leaves_out_a_sketch_within_a_step_of_the_user(two_digits):
+    model = make_pipeline(FitsAClone(DPOPORP(16)), LogisticRegression())
+    display = PrivacyUtilityDisplay.from_estimator(model, *two_digits, epsilons=[100.0], cv=2, n_repeats=1)
+    assert display.reference_score == pytest.approx(cross_val_score(LogisticRegression(), *two_digits, cv=2).mean())
 
 
 def test_regression_and_scoring():

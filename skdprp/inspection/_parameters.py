@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
 _NEARLY_NO_NOISE = 100.0  # an epsilon: what makes columns of texts cannot be left out
 
@@ -71,7 +71,7 @@ def without_privacy(estimator, names):
             )
         return estimator
     owner, path = owner_of(estimator, names[0]), names[0].rpartition("__")[0]
-    model = "passthrough"
+    model = FunctionTransformer(feature_names_out="one-to-one")  # an estimator of the user may take no "passthrough"
     if is_classifier(owner):
         # Scaled, or the solver of scikit-learn would not come to its end on columns of any unit.
         model = make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=1000))
