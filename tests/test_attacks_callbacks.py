@@ -114,6 +114,20 @@ def test_a_total_is_not_of_a_pipeline_whose_callbacks_keep_means_or_says_so():
     assert not any(kept) or is_said(privacy_report(pipeline))
 
 
+@HAS_CALLBACKS
+def test_a_total_is_not_of_a_pipeline_whose_progress_bar_has_methods_of_its_own_or_says_so():
+    """A bar of scikit-learn's is no word in a report, by the name of its class; its object may keep rows."""
+    from sklearn.callback import ProgressBar
+
+    for is_changed in (False, True):
+        bar = object.__new__(ProgressBar)  # its constructor asks for rich, which draws
+        if is_changed:
+            bar.on_fit_task_begin = KeepsMeans().on_fit_task_begin
+        pipeline = make_pipeline(PublicScaler((-1, 1)), AMPClassifier(classes=[0, 1], delta=1e-6))
+        pipeline.fit(X200_UNIFORM, Y200_UNIFORM).set_callbacks(bar)
+        assert is_said(privacy_report(pipeline)) == is_changed
+
+
 def test_a_step_that_stands_twice_and_has_groups_once_is_for_rows():
     """The report stated the guarantee of its last fit for both: one person replaced, where the first was for rows."""
     twice, persons = DPPCA(2, delta=1e-6), np.arange(200) // 2

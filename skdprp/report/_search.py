@@ -93,8 +93,10 @@ def has_refit(search):
 
 def is_watched(estimator):
     """Whether callbacks of an estimator may score rows."""
-    kinds = {type(callback) for callback in getattr(estimator, "_skl_callbacks", ())}
-    return any(kind.__name__ != "ProgressBar" or not kind.__module__.startswith("sklearn.") for kind in kinds)
+    callbacks = getattr(estimator, "_skl_callbacks", ())
+    kinds = {type(callback) for callback in callbacks}
+    are_others = any(kind.__name__ != "ProgressBar" or not kind.__module__.startswith("sklearn.") for kind in kinds)
+    return are_others or any(map(has_own_methods, callbacks))
 
 
 def releases_of_search(search, refit, walk):
