@@ -100,7 +100,8 @@ class PythonNumbersMixin:
     def _validate_params(self):
         """Check parameters as scikit-learn does, and those that only the constructor of a base class takes."""
         known = self.get_params(deep=False) | self._parameters_held()
-        _param_validation.validate_parameter_constraints(self._parameter_constraints, known, type(self).__name__)
+        constraints = type(self)._parameter_constraints  # an object might hold some of its own
+        _param_validation.validate_parameter_constraints(constraints, known, type(self).__name__)
 
     def __setattr__(self, name, value):
         with suppress(ValueError):  # what no float is equal to stays, for `Interval` to refuse
