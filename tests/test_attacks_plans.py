@@ -9,6 +9,7 @@ import random
 import signal
 import threading
 import time
+from abc import ABCMeta
 from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import replace
@@ -1649,6 +1650,23 @@ def test_no_total_is_of_a_step_with_a_method_that_its_class_has_not(asked, step,
     for name in names:
         delattr(step, name)
     assert type(step) is TakesAMethod or privacy_report(model).total is not None
+
+
+class MakesAnything(ABCMeta):
+    """A metaclass, whose call makes the clones of an estimator."""
+
+    def __call__(cls, *args, **known):
+        return super().__call__(*args, **known)
+
+
+class Made(AMPClassifier, metaclass=MakesAnything):
+    pass
+
+
+def test_no_total_is_of_a_class_with_a_metaclass_of_the_user():
+    model, rows = make_pipeline(PublicScaler((-1, 1)), Made(delta=1e-6, classes=[0, 1])), np.tile(X60, 2)
+    for report in (privacy_report(model, rows, Y60), privacy_report(model.fit(rows, Y60))):
+        assert report.total is None and any("inherits a guarantee" in text for text in report.not_covered)
 
 
 class FitsWhatItCaches:

@@ -267,8 +267,10 @@ def _library_class(kind):
 def _own_names(estimator):
     """Names that an estimator, its class and further bases of that add to what they have from this library."""
     kind = type(estimator)
-    inherited = _library_class(kind).__mro__
-    names = {name for one in kind.__mro__ if one not in inherited for name in vars(one)} - _RELEASES_NOTHING
+    ours = _library_class(kind)
+    names = {name for one in kind.__mro__ if one not in ours.__mro__ for name in vars(one)} - _RELEASES_NOTHING
+    if type(kind) is not type(ours):  # which decides what a call of the class returns, as clones do
+        names.add("metaclass")
     # scikit-learn puts methods for metadata routing into each class.
     added = {name for name in names if not (name.startswith("set_") and name.endswith("_request"))}
     return added | _own_methods(estimator)
