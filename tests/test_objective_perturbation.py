@@ -1,6 +1,7 @@
 """Objective perturbation: calibrations meet their profiles, and profiles bound exact densities."""
 
 import itertools
+from fractions import Fraction
 from functools import partial
 
 import mpmath
@@ -134,6 +135,19 @@ def test_product_noise_is_pure_where_it_can_be():
     assert product_perturbation_profile(1.0, scale=1.0, n_dims=4, adjacency="add_remove") == 0.0
     known = {"scale": 2.1, "n_dims": 4, "release_shift": 1e-3}  # beside which the release takes 0.02 of epsilon
     assert 0 < product_perturbation_profile(1.0, **known) < 2.0**-288 < product_perturbation_profile(0.96, **known)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("log_det", [0.0, 0.1])
+def test_product_noise_is_pure_where_it_is_so_exactly(adjacency, log_det):
+    """Within some units in the last place of the edge a rounded quotient called it pure, or left a loss unpaid."""
+    draws = np.random.default_rng(0)
+    for epsilon, lipschitz in draws.uniform(0.2, 3.0, (60, 2)).tolist():
+        most = lipschitz * (2 if adjacency == "replace_one" else 1)
+        for scale in most / (epsilon - log_det) * (1 + np.arange(-4, 5) * 2.0**-52):
+            is_pure = Fraction(most) <= (Fraction(epsilon) - Fraction(log_det)) * Fraction(float(scale))
+            known = {"scale": float(scale), "n_dims": 1, "lipschitz": lipschitz, "log_det": log_det}
+            assert (product_perturbation_profile(epsilon, adjacency=adjacency, **known) == 0) == is_pure
 
 
 def test_penalty_for_log_det_inverts_it():

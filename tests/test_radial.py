@@ -4,6 +4,7 @@ import math
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from functools import cache, partial
 
 import mpmath
@@ -552,3 +553,13 @@ def test_the_profile_of_spherical_noise_is_that_of_a_plain_sum(n_dims, shape, po
     stated = spherical_profile(epsilon, scale=1.0, sensitivity=distance, n_dims=n_dims, shape=shape, power=power)
     assert found <= stated * (1 + 2e-3) + 1e-6
     assert stated <= found * (1 + 2e-2) + 1e-5
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 3])
+def test_multivariate_laplace_noise_is_pure_where_it_is_so_exactly(n_dims):
+    """A quotient that was rounded to epsilon called a larger loss pure."""
+    for epsilon in np.random.default_rng(0).uniform(0.2, 3.0, 100).tolist():
+        for scale in 1 / epsilon * (1 + np.arange(-3, 4) * 2.0**-52):
+            is_pure = Fraction(epsilon) * Fraction(float(scale)) >= 1
+            delta = spherical_profile(epsilon, scale=float(scale), n_dims=n_dims, shape=n_dims, power=1)
+            assert (delta == 0) == is_pure

@@ -7,6 +7,7 @@ which is multivariate Laplace noise here: a uniform direction and a Gamma radius
 Each calibration finds the least scale at which the profile above it, rounded up, is at most delta.
 """
 
+from fractions import Fraction
 from functools import partial
 from math import hypot
 
@@ -20,7 +21,8 @@ from .radial import spherical_profile
 
 _QUADRATURE_ERROR, _CANCELLATION = 2.0**-28, 2.0**-46  # relative; what cancels grows as the noise does
 _LARGEST_EXPONENT = 700.0  # beyond which exp overflows
-RELEASE_DEVIATIONS = 20  # of the release beside product noise, beyond which no sampled value lies
+RELEASE_DEVIATIONS = 20  # of the release beside product noise, for which epsilon pays; the tail beyond adds to delta
+_ROUNDING = 2.0**-48  # relative, of sums of a few numbers
 _LARGEST_EPSILON = 2.0**20  # a profile decreases, so that a smaller epsilon is on the private side
 
 
@@ -69,7 +71,12 @@ def objective_perturbation_profile(
 
     Notes
     -----
-    Let G(epsilon) be the profile of the Gaussian mechanism of shift ``mu = lipschitz / scale``, and c be `log_det`.
+    *The density.* At the minimiser w, ``b = -grad J(w)``. This is one to one between all w and all b, so that w has the
+    density ``f(-grad J(w)) det(grad^2 J(w))``, f that of b. One row moves ``grad J(w)`` by a vector between 0 and its
+    extreme gradient, and adds between 0 and c, which is `log_det`, to the logarithm of the determinant.
+
+    Let G(epsilon) be the profile of the Gaussian mechanism of shift ``mu = lipschitz / scale``
+    (:func:`~skdprp.mechanisms.gaussian_profile`).
 
     *One row added.* Given b in the larger data set, the privacy loss is at most ``c + (|b + g|^2 - |b|^2) /
     (2 scale^2)`` with ``g = s x`` and s between 0 and an extreme slope. As this is convex in s, it is at most c plus 0
@@ -83,32 +90,32 @@ def objective_perturbation_profile(
     - ``B(x) <= G(x - c)`` for every real x: at x = -y < 0 it says ``h(y + c) <= e^c h(y - c)`` of h = 1 - G, and
       log h(z) - z / 2 is even and concave, for h is the normal distribution convolved with min(1, e^z).
 
-    So each problem is dominated by a pair of normals, the second one with total mass e^-c, and pairs compose: several
-    problems, and the noise of the release, add their squared shifts. What is below 0 in the second line becomes the
-    Gaussian profile of the release alone.
+    So each problem is dominated by a pair of normals, the second one with total mass e^-c and the rest of its mass
+    where the first has none, and pairs compose: several problems, and the noise of the release, add their squared
+    shifts. What is below 0 in the second line becomes the Gaussian profile of the release alone.
 
-    *One row replaced.* Write e = epsilon - c. The loss is at most c plus the largest Gaussian loss over sums u + v of
-    vertices of a removed and of an added row, that is, delta is at most the integral of
-    ``[phi(z) - exp(e) min_u psi(z + u)]_+`` with ``psi(y) = min_v phi(y + v)``. With u(z) that attains the minimum,
-    insert ``exp(e1) phi(z + u(z))``: the integral is at most ``G(e1) + exp(e1) G(e - e1)``, because z -> z + u(z) is
-    one to one: if z + u = z' + u' = y, -log psi at y is no less than at y + (u - u') and at y - (u - u'), which
-    contradicts its strict convexity unless u = u'. The split ``e1 = (e - mu^2) / 2`` makes the sum the Gaussian profile
-    at twice the shift; it needs e1 >= 0, that is, e >= mu^2, or epsilon >= c + mu^2. The probability that the release's
+    *One row replaced.* Write e = epsilon - c. The loss is at most c plus the largest Gaussian loss over sums u + v, u
+    being 0 or the extreme gradient of the row taken away and v that of the new row, that is, delta is at most the
+    integral of ``[phi(z) - exp(e) min_u psi(z + u)]_+`` with ``psi(y) = min_v phi(y + v)``. With u(z) that attains the
+    minimum, insert ``exp(e1) phi(z + u(z))``: the integral is at most ``G(e1) + exp(e1) G(e - e1)``, because z -> z +
+    u(z) is one to one: if z + u = z' + u' = y, -log psi at y is no less than at y + (u - u') and at y - (u - u'), which
+    contradicts its strict convexity unless u = u'. The split ``e1 = (e - mu^2) / 2``, which has to be 0 or more and is
+    where epsilon >= c + mu^2, makes the sum the Gaussian profile at twice the shift. The probability that the release's
     own loss leaves too little for that is added.
 
     *Losses with kinks in their slope*, at a margin of 0 the capped logistic loss and at two the Huber hinge, have no
     second derivative there, and need none, for the slope is Lipschitz. So ``b = -grad J(w)`` is one to one between all
     w and all b, as J is strongly convex, and Lipschitz in both directions. It is differentiable but where the margin of
     a row is at a kink: on finitely many hyperplanes, for a row of zeros has no say. These have measure 0, and so have
-    their images. Hence variables may be changed as usual: the minimiser has the density ``f(-grad J) det(grad^2 J)``
-    almost everywhere, f that of b, and one row adds between 0 and c to the logarithm of the determinant wherever that
-    is defined. Profiles are integrals of densities, in which the rest does not count.
+    their images. Hence the density is as above almost everywhere, and so is what one row adds to the logarithm of the
+    determinant. Profiles are integrals of densities, in which the rest does not count.
 
     *Near epsilon = 0* no log-determinant need be paid. A row added costs ``A(0) = B(0)`` at most. A row replaced costs
     ``A(a) + e^a B(epsilon - a)`` for every a, through the data set without the row, whose release may be thought to lie
     halfway between the others, so that either half has half of `release_shift`. With ``a = (epsilon - mu^2) / 2`` that
     is the Gaussian profile of twice the shift, as long as epsilon <= mu^2; beyond, a = 0 is best. The least of all
-    bounds counts. Several problems pay c in either half.
+    bounds counts. Several problems, whose c add up to C, pay that in either half: ``G(a - C) + e^a G(epsilon - a - C)``
+    with the best a is e^C times the Gaussian profile of twice the shift at epsilon - 2 C at most.
 
     *Gaussian releases beside it.* Given what was released before, whatever it was, each is a Gaussian mechanism of its
     shift m_i at most, and the fit is an objective perturbation of the same bounds: a number that is added to all
@@ -118,8 +125,8 @@ def objective_perturbation_profile(
     removed: h(x) is at most G(x - c) for every real x, so that squared shifts add up. A row replaced: h(x) is at most
     the Gaussian profile of twice the shift at x - c for x >= c + mu^2, and at most 1 below, which adds
     ``P(Z > epsilon - c - mu^2) = Phi(m / 2 - (epsilon - c - mu^2) / m)``. That is what the noise of the release costs,
-    with ``hypot(release_shift, m)`` for its shift. Only through the data set without the row there is a difference: no
-    count lies halfway, and either half has all of m.
+    with ``hypot(release_shift, m)`` for its shift. Only through the data set without the row there is a difference: a
+    count is not split into halves, and either half has all of m.
 
     Examples
     --------
@@ -127,23 +134,23 @@ def objective_perturbation_profile(
     >>> f"{objective_perturbation_profile(1.1, scale=3.7306, log_det=0.1, adjacency='add_remove'):.2e}"
     '1.00e-05'
     """
-    shift, total_log_det = float(np.sqrt(n_outputs)) * lipschitz / scale, n_outputs * log_det
-    beside = hypot(release_shift, count_shift)
+    mu, total_log_det = float(np.sqrt(n_outputs)) * lipschitz / scale, n_outputs * log_det
+    beside, beside_half = hypot(release_shift, count_shift), hypot(release_shift / 2, count_shift)
     if rows_that_differ(adjacency) == 1:  # "One row added"; one problem also "Near epsilon = 0"
-        added = _gaussian_delta(epsilon - total_log_det, shift, beside)
+        added = _gaussian_delta(epsilon - total_log_det, mu, beside)
         alone = n_outputs == 1 and epsilon >= 0
-        return min(added, _one_row_removed(0.0, shift, beside)) if alone else added
+        return min(added, _one_row_removed(0.0, mu, beside)) if alone else added
     if n_outputs > 1:  # through the data set without the row, each half with its log-determinants
-        chained = _gaussian_delta(epsilon - 2 * total_log_det, 2 * shift, release_shift, 2 * count_shift)
+        chained = _gaussian_delta(epsilon - 2 * total_log_det, 2 * mu, release_shift, 2 * count_shift)
         return float(min(1.0, np.exp(total_log_det) * chained))
-    twice_epsilon1, half = epsilon - log_det - shift**2, hypot(release_shift / 2, count_shift)
+    twice_epsilon1 = epsilon - log_det - mu**2
     delta = 1.0  # where the log-determinant leaves nothing; the bound near epsilon = 0 does without
     if twice_epsilon1 >= 0:  # "One row replaced"
-        delta = _gaussian_delta(epsilon - log_det, 2 * shift, beside) + _probability_beyond(twice_epsilon1, beside)
+        delta = _gaussian_delta(epsilon - log_det, 2 * mu, beside) + _probability_beyond(twice_epsilon1, beside)
     # "Near epsilon = 0", with half of the release and all of the count on either side; skipped if it cannot be less.
-    if epsilon >= 0 and delta > _gaussian_delta(0.0, shift, half):
-        removed = partial(_one_row_removed, shift=shift, beside=half)
-        delta = min(delta, _without_row(epsilon, (shift**2 + half**2) / 2, removed, removed))
+    if epsilon >= 0 and delta > _gaussian_delta(0.0, mu, beside_half):
+        removed = partial(_one_row_removed, mu=mu, beside=beside_half)
+        delta = min(delta, _without_row(epsilon, (mu**2 + beside_half**2) / 2, removed, removed))
     return float(min(1.0, delta))
 
 
@@ -152,18 +159,18 @@ def _gaussian_delta(epsilon, *shifts):
     return gaussian_profile(epsilon, scale=1.0, sensitivity=hypot(*shifts))
 
 
-def _one_row_removed(epsilon, shift, beside):
+def _one_row_removed(epsilon, mu, beside):
     """Bound on the profile of one row removed, which pays no log-determinant, with Gaussian releases beside it."""
-    return _gaussian_delta(epsilon, shift, beside) + _gaussian_delta(epsilon, beside)
+    return _gaussian_delta(epsilon, mu, beside) + _gaussian_delta(epsilon, beside)
 
 
 def _without_row(epsilon, half_square, first, last):
-    """Bound for epsilon >= 0 by the profiles of one row removed, `first` at once, and `last` with the release.
+    """Bound for epsilon >= 0 through the data set without the row, by the profiles of the two halves.
 
     `half_square` is mu^2 / 2 of either half.
     """
-    low = min(epsilon / 2 - half_square, 0.0)  # the a of "Near epsilon = 0", where a profile is known from 0 on
-    return -np.expm1(low) + np.exp(low) * (first(-low) + last(epsilon - low))
+    a = min(epsilon / 2 - half_square, 0.0)  # of "Near epsilon = 0", where a profile is known from 0 on
+    return -np.expm1(a) + np.exp(a) * (first(-a) + last(epsilon - a))
 
 
 def _probability_beyond(loss, shift, log_factor=0.0):
@@ -217,18 +224,19 @@ def product_perturbation_profile(
 
     Notes
     -----
-    The argument of :func:`objective_perturbation_profile` needs of the noise only that minus its log-density is convex
-    and constant on no segment symmetric about its centre: so it holds with the spherical profile in place of the
-    Gaussian one, the exact profile of two such noises whose centres are ``lipschitz`` apart, which grows with the
-    distance (:func:`~skdprp.mechanisms.spherical_profile`). Several vertices are bounded by the sum of their profiles.
-    No loss exceeds ``lipschitz / scale`` for each of the one or two rows that change. Near 0 the bounds that pay no
-    log-determinant are less, as there.
+    *One row added* and *One row replaced* of :func:`objective_perturbation_profile` need of the noise only that minus
+    its log-density is convex and constant on no segment: so they hold with the spherical profile in place of G, the
+    exact profile of two such noises whose centres are ``lipschitz`` apart, which grows with the distance
+    (:func:`~skdprp.mechanisms.spherical_profile`). Several vertices are bounded by the sum of their profiles. No loss
+    exceeds ``lipschitz / scale`` for each of the one or two rows that change.
 
     The noise of the release has a loss above ``t = 20 m + m^2 / 2``, m its shift, with probability Phi(-20), below
     2^-288: with this added, it takes t of epsilon, for a profile decreases. A release beside the fit,
-    whose loss is at most `count_epsilon`, takes that. Where no log-determinant is paid, what these two leave below 0 is
-    added, as there: the profile of the first, and that of the second at 0. Either half of a replacement has the second,
-    and one of them the first, as there.
+    whose loss is at most `count_epsilon`, takes that.
+
+    *Near epsilon = 0* holds as well. What the two releases leave below 0 is added: the profile of the first, and that
+    of the second at 0. Both halves of a replacement have the second; the first is in the last half alone, and not half
+    of it in either as for Gaussian noise.
 
     Examples
     --------
@@ -238,9 +246,12 @@ def product_perturbation_profile(
     """
     release_loss = RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2 + count_epsilon
     tail = float(ndtr(-RELEASE_DEVIATIONS)) if release_shift else 0.0
-    is_replaced, left = rows_that_differ(adjacency) == 2, min(epsilon - release_loss - log_det, _LARGEST_EXPONENT)
-    if (2 if is_replaced else 1) * lipschitz / scale <= left:
+    is_replaced, epsilon = rows_that_differ(adjacency) == 2, min(epsilon, _LARGEST_EPSILON)
+    taken = (1 + Fraction(_ROUNDING)) * Fraction(release_loss) + Fraction(log_det)  # of epsilon
+    if (2 if is_replaced else 1) * Fraction(lipschitz) <= (Fraction(epsilon) - taken) * Fraction(scale):
         return tail
+    rounding = _ROUNDING * (abs(epsilon) + release_loss + log_det)  # a profile decreases
+    left = min(epsilon - release_loss - log_det - rounding, _LARGEST_EXPONENT)
 
     def _one_row(epsilon):
         return n_vertices * spherical_profile(
@@ -259,7 +270,7 @@ def product_perturbation_profile(
     delta = 1.0
     if left >= 0:
         delta = np.exp(split) * _one_row(left - split) + (_one_row(split) if is_replaced else 0.0) + tail
-    # The other bounds are at least the total variation, which of one coordinate is more than this, by Chebyshev.
+    # Where it cannot be less it is left out: it is the total variation or more, in one coordinate, by Chebyshev.
     if epsilon >= 0 and delta > 0.75 * min(1.0, shift / 4):
         near = _without_row(epsilon, shift**2 / 2, _with_count, _with_release) if is_replaced else _with_release(0.0)
         delta = min(delta, near)
@@ -304,7 +315,7 @@ def softmax_perturbation_profile(
     maximum of K - 1 correlated normals, an integral over that maximum. F grows with r: more noise is a convolution,
     and the minimum of convolved densities is no less than the convolved minimum. A replaced row is bounded by
     ``F(epsilon1) + e^epsilon1 F(epsilon - log_det - epsilon1)``: as in *One row replaced* there, ``e^epsilon1`` times
-    the density at ``z + a(z)`` is put between the two, with a(z) the worst vertex at z. The noise of the release
+    the density at ``z + u(z)`` is put between the two, with u(z) the worst vertex at z. The noise of the release
     belongs to the second part: F is then that of both losses together, and ``e^epsilon1`` times the probability that
     the loss of the release alone exceeds ``epsilon - log_det - epsilon1`` is added. Near 0 the bounds that pay no
     log-determinant are less, as there: F(0) for one row added, and for one replaced, through the data set without the

@@ -1,5 +1,7 @@
 """Spherical noise: a random direction, and a radius of its own; the multivariate Laplace mechanism is the pure one."""
 
+from fractions import Fraction
+
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc, gammainc, gammaincc, gammaln
@@ -241,8 +243,12 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
         )
         return float(np.exp(epsilon) * reverse - np.expm1(epsilon))
     d, g = sensitivity / scale, n_dims - shape
-    if d == 0 or (power == 1 and g == 0 and d <= epsilon):
+    if d == 0 or (power == 1 and g == 0 and 2 * d <= epsilon):
         return 0.0
+    if power == 1 and g == 0 and d <= epsilon:  # or is rounded to that
+        if Fraction(sensitivity) <= Fraction(epsilon) * Fraction(scale):
+            return 0.0
+        d = float(np.nextafter(epsilon, np.inf))
     if n_dims == 1 and power == 2:
         return gaussian_profile(epsilon, scale=scale / np.sqrt(2), sensitivity=sensitivity)
     if n_dims == 1:
