@@ -15,7 +15,7 @@ from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, Privac
 from .ledger._ledger import Release
 from .mechanisms.published import Published
 
-_OUT_OF_REACH = "at so large an epsilon, or so small a delta, tails of the noise count that are never sampled"
+_OUT_OF_REACH = "at so large an epsilon, or so small a delta, tails of the noise count that are not sampled exactly"
 _LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
 
 
@@ -39,7 +39,7 @@ class Calibration:
     def __post_init__(self):
         assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC, ROWS_ARE_READ_ALONE])
         guarantee = replace(self.guarantee, assumptions=tuple(assumptions))
-        # Noise with a scale has tails that are never sampled; what has none, such as flips, is exact.
+        # Noise with a scale has tails that are not sampled exactly; what has none, such as flips, is exact.
         if "scale_" in self.fitted and (reached := void_if_out_of_reach(guarantee)) is not guarantee:
             guarantee = reached
             object.__setattr__(self, "is_void", True)
@@ -150,7 +150,7 @@ class GuaranteeDisplayMixin:
 
 
 def void_if_out_of_reach(guarantee):
-    """Return a guarantee of sampled noise as it is, or none where tails that are never sampled would count.
+    """Return a guarantee of sampled noise as it is, or none where tails that are not sampled exactly would count.
 
     What lies there, one of two neighbours may release and the other not. The tails of each number have a probability
     below 2^-288 (see `_noise`), those of m numbers ``m (1 + e^epsilon) 2^-288`` at most in both orders of the

@@ -222,7 +222,7 @@ class PrivacyLoss:
         return PrivacyLoss(profiles=(largest,), failure_probability=max(failures) * _ROUND_UP)
 
     def _within_reach(self, epsilon):
-        """Delta of sampled noise but for tails that are never sampled."""
+        """Delta of sampled noise but for tails that are not sampled exactly."""
         # As in sampled_target: P~ <= e^s P <= e^s (e^eps Q + delta) <= e^(eps + 2 s) Q~ + e^s delta.
         delta = self._ideal_profile(epsilon - 2 * self.sampling) + self.failure_probability
         return float(np.exp(self.sampling) * delta * _ROUND_UP)

@@ -537,7 +537,7 @@ def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, un
         source="Dwork et al. 2006; sensitivities in skdprp.metrics",
     )
     if void_if_out_of_reach(guarantee).epsilon > epsilon:
-        raise ValueError(f"epsilon={epsilon:g} is so large that tails of the noise count that are never sampled.")
+        raise ValueError(f"epsilon={epsilon:g} is so large that tails of the noise count that are not sampled exactly.")
     with entry(guarantee, name) as block:
         noisy = add_laplace(sums, scale * unit) / unit
     return noisy, 2**0.5 * scale, guarantee.mark_seeded() if block.seeded else guarantee

@@ -251,7 +251,7 @@ def test_the_noise_of_searches_of_any_size_meets_their_guarantee_in_fifty_digits
         n_trials, epsilon, delta = (float(10.0 ** rng.uniform(*ends)) for ends in ((-9, 3), (-2, 1.5), (-60, -0.3)))
         known = {"n_trials": n_trials, "epsilon": epsilon, "delta": delta, "test_size": float(rng.uniform(0.1, 0.9))}
         estimator = DPRidge(target_bounds=(0, 1), mechanism="moments")
-        with suppress(ValueError):  # of too small an epsilon, and of tails that are never sampled
+        with suppress(ValueError):  # of too small an epsilon, and of tails that are not sampled exactly
             guarantee = DPSearchCV(estimator, {}, max_loss=1.0, **known)._calibrate_for(facts).guarantee
             if guarantee.epsilon == epsilon:
                 assert exact_delta_of_search(guarantee) <= delta

@@ -141,3 +141,31 @@ def test_losses_stay_finite():
     for loss in (LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss()):
         assert np.all(np.isfinite(loss.value(y, scores)))
         assert np.all(np.isfinite(loss.gradient(y, scores)))
+
+
+def exact_gradient(loss, y, score):
+    """Derivative of the loss of one row by its scores, in many digits."""
+    scores = [mpmath.mpf(one) for one in np.atleast_1d(score).tolist()]
+    if isinstance(loss, SoftmaxLoss):
+        powers = [mpmath.exp(one - max(scores)) for one in scores]
+        return [one / mpmath.fsum(powers) - (k == y) for k, one in enumerate(powers)]
+    margin = mpmath.mpf(y) * scores[0]
+    if isinstance(loss, HuberHingeLoss):
+        h = mpmath.mpf(loss.h)
+        return [-y * min(max((1 + h - margin) / (2 * h), 0), 1)]
+    return [-y / (1 + mpmath.exp(max(margin, 0) if isinstance(loss, CappedLogisticLoss) else margin))]
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss(), *map(SoftmaxLoss, (3, 30))])
+def test_rounding_of_derivatives_is_a_third_of_what_the_solver_counts_for_it(loss):
+    """It counts (K + 17) u, u = 2^-53, see `Problem.gradient_error`."""
+    draws, n_classes = np.random.default_rng(0), getattr(loss, "n_classes", None)
+    size, n_counted = (400 if n_classes is None else (100, n_classes)), (n_classes or 2) + 17
+    with mpmath.workdps(40):
+        for spread in (1e-3, 1.0, 10.0, 100.0):
+            scores = draws.normal(0, spread, size)
+            y = draws.choice([-1.0, 1.0], size) if n_classes is None else draws.integers(0, n_classes, size[0])
+            for found, label, score in zip(loss.gradient(y, scores), y, scores, strict=True):
+                of_row = zip(np.atleast_1d(found).tolist(), exact_gradient(loss, label, score), strict=True)
+                error = mpmath.sqrt(mpmath.fsum((one - exact) ** 2 for one, exact in of_row))
+                assert error <= n_counted * mpmath.mpf(2) ** -53 / 3

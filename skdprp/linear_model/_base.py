@@ -59,14 +59,14 @@ CLASSIFIER_CONSTRAINTS = {
     "max_norm": [Interval(Real, 1e-50, 1e50, closed="both")],  # fourth powers of norms stay in float64
     "adjacency": [StrOptions({"replace_one", "add_remove"})],
     "fit_intercept": ["boolean"],
-    "tol": [Interval(Real, 1e-10, None, closed="left")],  # closer, rounding of the rows decides which weights get there
+    "tol": [Interval(Real, 1e-10, None, closed="left")],  # below, rounding is all that is left of a gradient
     "classes": ["array-like", None],
     "class_weight": CLASS_WEIGHT,
     "threshold": [THRESHOLD],
     "n_jobs": N_JOBS,
 }
 
-LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or so, where noise no longer matters
+LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: it matters from epsilon = 100 or so on, where noise does not
 
 
 def _has_probabilities(estimator):
@@ -151,7 +151,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             each row. Nothing is released then.
         SolverError
             If a solver misses the accuracy that the guarantee assumes in 10,000 steps; a few are usual. Nothing is
-            released then; that it happened is not covered by the guarantee.
+            released then. The guarantee does not cover that it happened, and assumes that no row decides about it.
         """
         return self._fit(X, y, None, unsupported)
 
@@ -249,13 +249,13 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     def _fit_calibrated(self, model, parameters, calibration, classes, *data):
         """Release by the data as it was calibrated, and take all over from a snapshot at once.
 
-        A `Calibration` has the guarantee, or none where tails of the noise would count that are never sampled;
+        A `Calibration` has the guarantee, or none where tails of the noise would count that are not sampled exactly;
         `publish` sets it on the snapshot, with the attributes in `fitted`.
 
         `data` are what `_release` takes besides: rows, the index of the class of each, class weights, and for some also
         persons.
         """
-        # The entry stands if `_release` raises: that it did may tell of the rows.
+        # The entry stands if `_release` raises: that it did may tell of the rows. One thread is for speed alone.
         with calibration.recorded(self) as entry, one_blas_thread():
             vars(model).update(model._release(calibration, *data))
         model.classes_, model._calibrated_for = classes, parameters  # the latter for predictions, reports and searches
@@ -275,7 +275,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 "probable one is predicted; weigh the columns of predict_proba to predict rare ones more often."
             )
         problem = self._problem(shape, dtype, n_targets, *unit)
-        # Far below 1 / n: to publish one of n rows as it is would be (0, 1 / n)-DP.
+        # Far below 1 / n: to publish one of n rows as it is would be (0, 1 / n)-DP. A single row counts as two.
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         try:
             calibration = self._calibrate(problem, delta)
@@ -512,7 +512,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
 
     def _clipped(self, X, codes, class_weights):
-        """Return the rows clipped, without which no sensitivity is finite, and weights; never write to X."""
+        """Return the rows, each clipped to a norm of at most `max_norm`, rounding included, and weights; X stays."""
         if codes is None:  # X are `StreamedRows`, which have codes and weights of their own
             return X.clipped(self.max_norm), None
         return clip_rows(X, self.max_norm, copy=False), None if class_weights is None else class_weights[codes]

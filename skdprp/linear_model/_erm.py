@@ -1,7 +1,7 @@
 """Empirical risk minimisation as the private classifiers need it: what is public of a problem, and its minimisers.
 
-A guarantee that speaks of a minimiser rests on how close the solver comes to it: its accuracy
-is computed from public facts alone, with all rounding counted, and a solver that misses it raises.
+A guarantee that speaks of a minimiser needs a bound on how far the solver is from it. The bound follows from public
+facts alone, all rounding included; a solver that misses it raises.
 """
 
 import math
@@ -28,8 +28,12 @@ _ARMIJO = 1e-4
 _FORCING = 0.1  # a Newton step is solved for until what is left of its equation is this share of the gradient norm
 _MOST_FOR_HESSIAN = 256  # weights, of rows that are read anew in each pass
 _SMALL_COPY = 2**14  # numbers
-_MOST_STEPS = 10_000  # weights that take more are never released, however likely they are: some hinges take hundreds
+_MOST_STEPS = 10_000  # beyond, SolverError: weights that take more are never released; some hinges take hundreds
 _NOISE_OF_VALUES = 2.0**-36  # share of the objective's value below which a decrease may be rounding
+
+
+# What fits are released for one table, and not for its neighbour, no noise hides.
+SOLVED = f"no row decides whether the solver reaches its tolerance in {_MOST_STEPS:,} steps, of which it takes a few"
 
 
 class SolverError(RuntimeError):
@@ -67,7 +71,7 @@ class Problem:
 
     @property
     def lipschitz(self):
-        """How far the loss of a row may move for each unit of weights: the `lipschitz` that mechanisms are given."""
+        """Largest norm of the gradient of one row's loss, slope times row norm: the `lipschitz` of mechanisms."""
         return self.row_loss.lipschitz * self.row_norm
 
     @property
@@ -106,7 +110,7 @@ class Problem:
         return self.n_samples * self.max_norm * self.tol
 
     def within_reach(self, largest_perturbation):
-        """Return the problem with a `tol` that rounding of such a linear term lets the solver reach."""
+        """Return the problem with `tol` raised to what rounding of so large a linear term lets the solver reach."""
         reached = _TWO_U * 4 * largest_perturbation / (self.n_samples * self.max_norm)
         return replace(self, tol=max(self.tol, reached))
 
@@ -124,11 +128,14 @@ class Problem:
           and by 2 u times an offset that is added to it;
           the derivative of its loss then moves by at most the smoothness times that, and its gradient by R times more;
         - the derivative computed from the score, and its product with a weight of at most 1, are off by
-          ``(K + 17) u``: K for a sum over classes, 17 for all else;
+          ``(K + 17) u``: K for a sum over classes, 17 for the rest, three times what is measured;
         - a sum over n rows of norms of at most L R is off by ``(n + 2) u n L R``, and by no more than
           ``(B + 6) u n L R`` where blocks of at most B rows are added up by compensated sums, and these again by one
-          if they are of several chunks; adding up the gradient, the penalty and the linear term is off by 4 u times the
-          norms of all three; the norm itself by ``d K u`` of it.
+          if they are of several chunks;
+        - adding up the gradient, the penalty and the linear term is off by 4 u times the norms of all three;
+        - the norm itself is off by ``d K u`` of it.
+
+        Products of matrices are taken to be sums of products, in whatever order.
 
         W is what :meth:`largest_weights` says, which :func:`minimisers` enforces.
         """
@@ -138,7 +145,7 @@ class Problem:
         return np.inf if np.isnan(bound) else bound  # of a penalty that overflowed
 
     def _rounding(self, penalty, largest_perturbation):
-        """What rounding may hide of one gradient: a number, and one for each unit of the norm of the weights."""
+        """Bound the rounding error of one gradient by two numbers: the first plus the second times the norm of w."""
         loss, n, R = self.row_loss, self.n_samples, self.row_norm
         slopes = (min(n, LARGEST_BLOCK + 4) + 2) * loss.lipschitz + self.n_classes + 17
         slopes += 2 * loss.smoothness * self.largest_offset
@@ -198,7 +205,7 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
         else:
             risk = _risk_of_rows(X, codes, row_weights, k, problem, penalty=penalty, perturbation=linear, offset=offset)
         weights = minimise(risk, problem.target_gradient)
-        # `gradient_error` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
+        # `gradient_error` assumes both bounds, which were never seen to be missed.
         largest_weights = problem.largest_weights(penalty, largest_perturbation)
         if np.linalg.norm(linear) > largest_perturbation or np.linalg.norm(weights) > largest_weights:
             raise SolverError("The weights are larger than the accuracy of the solver is known for: lower C.")

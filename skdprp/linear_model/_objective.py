@@ -27,7 +27,7 @@ from ..mechanisms.objective_perturbation import (
 )
 from ..mechanisms.published import published_objective_perturbation
 from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifier
-from ._erm import Problem, minimisers
+from ._erm import SOLVED, Problem, minimisers
 
 # Of epsilon, what log-determinants (see `hessian_log_det`) take at most at C="auto", and at any C that is not refused.
 _LARGEST_SHARE_OF_LOG_DET_OF_AUTO, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
@@ -38,7 +38,7 @@ _MOST_FOR_THE_RELEASE = 1.3  # factor by which the shift of the release may rais
 _LEAST_DELTA_OF_PRODUCT = 4e-87  # above 2^-288, a bound of the tail that its profile adds
 _USUAL_SCORE = 3.0  # of rows of the largest norm
 _MOST_WEIGHTS_OF_PRODUCT = 64  # up to which product noise may be the smaller one: beyond, by 3% at most
-_SAMPLING_ERROR = 2.0**-40  # by which a sampled b may be off, of its largest norm: see `_distance_of_solutions`
+_SAMPLING_ERROR = 2.0**-40  # of a sampled b, relative to its largest norm: see `_distance_of_solutions`
 _BINARY_PROOF = "proof in skdprp.mechanisms.objective_perturbation_profile"
 _SOFTMAX_PROOF = "proof in skdprp.mechanisms.softmax_perturbation_profile"
 _PRODUCT_PROOF = "proof in skdprp.mechanisms.product_perturbation_profile"
@@ -197,11 +197,12 @@ class AMPClassifier(PrivateLinearClassifier):
     The guarantee is proved in :func:`skdprp.mechanisms.objective_perturbation_profile` for Gaussian noise, in
     :func:`skdprp.mechanisms.softmax_perturbation_profile` for that of a softmax, and in
     :func:`skdprp.mechanisms.product_perturbation_profile` for product noise, which is the default for few weights;
-    ``guarantee_.source`` says which it is. There is no `n_iter_`: how long the solver takes depends on
-    the data, and is no part of the release. There is no `max_iter` either: with it, some weights could never be
-    released from one table, because the solver would need more steps, and yet be released from a neighbouring table,
-    where it needs fewer. That would tell the two apart. A solver that misses `tol` after 10,000 steps raises an error,
-    which the guarantee does not cover. There is no `sample_weight`, by which the data would set the sensitivity.
+    ``guarantee_.source`` says which it is. There is no `n_iter_`: how long the solver takes depends on the data, and is
+    no part of the release. There is no `max_iter` either: with it, some weights could never be released from one table,
+    because the solver would need more steps, and yet be released from a neighbouring table, where it needs fewer. That
+    would tell the two apart. A solver that misses `tol` after 10,000 steps raises an error. The guarantee does not
+    cover that, and assumes that no row decides about it. There is no `sample_weight`, by which the data would set the
+    sensitivity.
 
     References
     ----------
@@ -333,7 +334,7 @@ class AMPClassifier(PrivateLinearClassifier):
         ratio = distance * steepness / deviation
         shift, factor = self._release_shift(problem, kind, count, target, penalty=penalty, ratio=ratio)
         of_both = np.hypot(factor * deviation, distance * steepness / shift)
-        # Last, as it is for the noise of the release: plans are compared at the penalty before.
+        # Raised only now, for the noise of the release: plans are compared without it.
         if self.C == "auto":
             penalty = max(penalty, _least_penalty_beside_release(problem, penalty * distance / shift))
         return Plan(problem, kind, count, penalty, shift, of_both)
@@ -360,7 +361,7 @@ class AMPClassifier(PrivateLinearClassifier):
 
     def _count(self, problem, kind, delta):
         """Noise of a count of labels beside this kind of noise, or None where there is no count."""
-        # Of all of epsilon and delta: any scale would do, for the profile counts the exact price of each.
+        # By all of epsilon and delta, and cheap: any scale would be private, as the profile counts its exact price.
         if kind == "gaussian":
             count = gaussian_label_count(self.epsilon, delta, n_samples=problem.n_samples)
         else:
@@ -388,8 +389,8 @@ class AMPClassifier(PrivateLinearClassifier):
     def _n_log_dets(self, problem, kind):
         """How many log-determinants the privacy loss has."""
         # One row may change the log-determinant of the second derivative, which is a part of the privacy loss that no
-        # noise hides. One-vs-rest problems pay for each. A row replaced is one removed and another added, and
-        # the Gaussian profile of several problems pays for both halves, see `objective_perturbation_profile`.
+        # noise hides. One-vs-rest problems pay for one each, and with Gaussian noise and a replaced row for two each,
+        # of the row that is taken away and of the new one: see `objective_perturbation_profile`.
         pays_twice = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and kind == "gaussian"
         return problem.n_outputs * (2 if pays_twice else 1)
 
@@ -407,8 +408,8 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         return penalty
 
-    def _state(self, problem, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
-        """State what holds of a fit with this noise: (epsilon, `delta`), unless it is known that `true` does."""
+    def _state(self, problem, noise, kind, *, delta, source, loss=None, proved=None, claimed=None):
+        """State what holds of a fit with this noise: (epsilon, `delta`), or another pair that was `proved`."""
         mechanism = (
             f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
             f"{'half-normal radius' if noise.release_radius_law else 'Gaussian'} release noise, "
@@ -418,7 +419,13 @@ class AMPClassifier(PrivateLinearClassifier):
             kind_of_count = "Gaussian" if noise.count.is_gaussian else "Laplace"
             mechanism += f"; {kind_of_count} count of labels, scale {printed_down(noise.count.scale, 6)}"
         return Calibration(
-            self._guarantee(*(true or (self.epsilon, delta)), mechanism=mechanism, source=source, loss=loss),
+            self._guarantee(
+                *(proved or (self.epsilon, delta)),
+                mechanism=mechanism,
+                source=source,
+                assumptions=(SOLVED,),
+                loss=loss,
+            ),
             fitted={
                 "C_": 1.0 / noise.penalty,
                 "delta_": delta,
@@ -433,7 +440,7 @@ class AMPClassifier(PrivateLinearClassifier):
 
     def _release(self, calibration, X, codes, class_weights):
         problem, noise = calibration.problem, calibration.noise
-        # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
+        # (0) The offset of all scores: that of the noisy share of the second class, weighted as its rows are.
         prior, share, offset = None, None, 0.0
         if noise.count:
             prior = noise.count.release(int(X.class_counts[1] if codes is None else np.count_nonzero(codes)))
@@ -450,8 +457,7 @@ class AMPClassifier(PrivateLinearClassifier):
             size, n_outputs = problem.n_weights, problem.n_outputs  # each with a radius and a direction of its own
             draws = [_noise.draw_spherical(size, noise.scale, shape=shape, power=power) for _ in range(n_outputs)]
             perturbation = np.stack(draws).reshape(problem.weights_shape)
-        # (2) The minimiser for rows that are clipped to `max_norm`, to the accuracy that the guarantee assumes: in
-        # floats, and so not quite a function of b.
+        # (2) The minimiser for rows that are clipped to `max_norm`, to the tolerance that the guarantee assumes.
         X, row_weights = self._clipped(X, codes, class_weights)
         weights = minimisers(
             problem,
@@ -509,16 +515,16 @@ class AMPClassifier(PrivateLinearClassifier):
         noise = ObjectiveNoise(penalty, published.scale, radius_law, release_scale, release_radius_law=radius_law)
         if radius_law is not None:
             kind, source, paper = "half-normal radius", "none", "Liu et al., SIGMOD 2026"
-            loss, true = None, (np.inf, 0.0)  # of which nothing is proved
+            loss, proved = None, (np.inf, 0.0)
         else:
             kind, source, paper = "Gaussian", _BINARY_PROOF, "Iyengar et al., S&P 2019"
             log_det = problem.log_det(penalty)
             shift = _distance_of_solutions(problem, penalty, noise.scale) / release_scale
             profile, _, facts = self._mechanism(problem, "gaussian")
             loss = _privacy_loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **facts)
-            true = self.epsilon, reached_delta(self.epsilon, loss.profile(self.epsilon))
+            proved = self.epsilon, reached_delta(self.epsilon, loss.profile(self.epsilon))
         claimed = self._claim(published.claimed_delta, paper)
-        return self._state(problem, noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
+        return self._state(problem, noise, kind, delta=delta, source=source, loss=loss, proved=proved, claimed=claimed)
 
     def _is_multinomial(self, n_classes):
         # The papers know binary problems alone.
@@ -541,7 +547,7 @@ def _radius_law(problem, kind):
 
 
 def _privacy_loss(problem, profile, **known):
-    """Privacy loss at every epsilon; `sampling` is the m eta of `sampled_target`: epsilon pays two, delta one."""
+    """Privacy loss at every epsilon, for totals; `sampling` is the m eta of `sampled_target`."""
     return PrivacyLoss(profiles=(Profile.of(profile, **known),), sampling=_n_noisy(problem) * _noise.SAMPLING_LOSS)
 
 
@@ -625,7 +631,7 @@ def _largest_perturbation(problem, scale, radius_law=None):
     """Norm of the linear term of one output, beyond which `minimisers` refuses draws: a probability below 2^-288.
 
     The term depends on no row, so that what is refused adds (1 + e^epsilon) 2^-288 to a delta at most: as little as one
-    number's tails that are never sampled, see `_calibration.void_if_out_of_reach`. The norm is a root of a Gamma
+    number's tails that are not sampled exactly, see `_calibration.void_if_out_of_reach`. The norm is a root of a Gamma
     variate G of shape k times a scale. For t between 0 and 1, ``log E exp(t (G - k)) = -k log(1 - t) - k t``, which is
     at most ``k t^2 / (2 (1 - t))``, so that G exceeds ``k + sqrt(2 k x) + x`` with a probability of exp(-x) at most
     (Boucheron, Lugosi and Massart 2013, section 2.4), and exp(-200) is below 2^-288.
@@ -639,9 +645,9 @@ def _largest_perturbation(problem, scale, radius_law=None):
 def _distance_of_solutions(problem, penalty, scale, radius_law=None):
     """How far apart the solver may leave two neighbours with the same exact minimiser, before the noise of the release.
 
-    Where the solver stops, the gradient is small, and the point no further from the minimiser than its norm over the
-    penalty. Released are then two points that are twice that apart: a shift of so much over the scale of the noise. Of
-    one-vs-rest problems with Gaussian noise all are one point, with product noise each is one.
+    Where the solver stops, the gradient is small, and the weights no further from the minimiser than its norm over the
+    penalty. Those of two neighbours are at most twice that apart. One-vs-rest problems count together under Gaussian
+    noise, and each by itself under product noise.
     """
     largest = _largest_perturbation(problem, scale, radius_law)
     # A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are:

@@ -23,7 +23,7 @@ from ..mechanisms import (
 )
 from ..sensitivity import minimiser_sensitivity
 from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifier
-from ._erm import minimisers
+from ._erm import SOLVED, minimisers
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
             mechanism=f"output perturbation, {self.radius} radius, scale {printed_down(scale, 6)}, "
             f"sensitivity {printed_up(sensitivity, 6)}",
             source="exact profile of the noise; Chaudhuri, Monteleoni and Sarwate, JMLR 2011, for the sensitivity",
-            assumptions=pole if self.radius == "chi1" else (),
+            assumptions=(SOLVED, *pole) if self.radius == "chi1" else (SOLVED,),
             loss=loss,
         )
         return Calibration(

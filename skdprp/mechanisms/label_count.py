@@ -43,7 +43,7 @@ class LabelCount:
 
     @property
     def least_share(self):
-        """Share of either class, at least, that an estimate says: smaller ones are not told from it."""
+        """Share of either class to which estimates are clipped: the noise hides smaller ones."""
         return min(max(_FROM_THE_EDGE * self.deviation, 0.5) / self.n_samples, 0.5)
 
     def release(self, number):
@@ -57,7 +57,7 @@ class LabelCount:
 @with_python_numbers
 def gaussian_label_count(epsilon, delta, *, n_samples):
     """Count that takes a hundredth of the squared shift of a Gaussian mechanism at the target of the whole fit."""
-    # Squares of shifts add up: noise as for a sensitivity of 10, and a count that moves by 1, has a hundredth of them.
+    # Squares of shifts add up: noise for a sensitivity of 10, where the count moves by 1, takes a hundredth.
     return LabelCount(
         n_samples, gaussian_scale(epsilon, delta, sensitivity=1 / np.sqrt(_SHARE_OF_SQUARES)), is_gaussian=True
     )
