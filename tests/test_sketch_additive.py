@@ -1,6 +1,7 @@
 """Sketches with additive noise: sensitivity, scale, distribution of the noise, unbiased estimates."""
 
 from fractions import Fraction
+from typing import ClassVar
 
 import mpmath
 import numpy as np
@@ -16,6 +17,8 @@ from sklearn.model_selection import ParameterGrid
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PrivacyGuarantee
 from skdprp.mechanisms import gaussian_scale
+from skdprp.random_projection import make_projection
+from skdprp.sketch._additive import AdditiveSketch
 from skdprp.testing import reproducible_noise
 
 
@@ -242,3 +245,31 @@ def test_laplace_noise_has_the_loss_of_one_number(sketch):
         exact = -np.expm1((epsilon - 2.0) / 2)
         assert exact * (1 - 1e-6) <= guarantee.profile(epsilon) <= exact * (1 + 2e-3) + 2e-3
     assert guarantee.guess_probability < PrivacyGuarantee(2.0, 0.0).guess_probability - 0.06
+
+
+class OffersLaplaceAlone(AdditiveSketch):
+    """A sketch that has its noise in the class, as one that offers no other."""
+
+    adjacency, noise, delta = "l1", "laplace", 0.0
+    max_nonzeros = n_jobs = None
+    _parameter_constraints: ClassVar = DPOPORP._parameter_constraints
+
+    def __init__(self, n_components=4, *, epsilon=1.0, max_change=0.1, random_state=0):
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.max_change = max_change
+        self.random_state = random_state
+
+    def _draw_projection(self, n_features, random_state):
+        return make_projection("count_sketch", n_features, self.n_components, random_state)
+
+
+@pytest.mark.parametrize(("name", "other"), [("noise", "gaussian"), ("adjacency", "l2")])
+def test_noise_that_the_class_fixes_is_not_changed_on_an_object_after_its_fit(name, other):
+    """The release had Gaussian noise then, and the guarantee was for Laplace noise."""
+    X = np.eye(6)
+    sketch = OffersLaplaceAlone().fit(X)
+    assert "Laplace" in sketch.guarantee_.mechanism
+    setattr(sketch, name, other)
+    with pytest.raises(ValueError, match="fit again"):
+        sketch.transform(X)

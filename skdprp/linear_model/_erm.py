@@ -32,8 +32,8 @@ _MOST_STEPS = 10_000  # beyond, SolverError: weights that take more are never re
 _NOISE_OF_VALUES = 2.0**-36  # share of the objective's value below which a decrease may be rounding
 
 
-# What fits are released for one table, and not for its neighbour, no noise hides.
-SOLVED = f"no row decides whether the solver reaches its tolerance in {_MOST_STEPS:,} steps, of which it takes a few"
+# Weights that one table releases, and its neighbour answers by an error, no noise hides.
+SOLVED = f"no row decides whether the solver reaches its tolerance in {_MOST_STEPS:,} steps (it takes few)"
 
 
 class SolverError(RuntimeError):

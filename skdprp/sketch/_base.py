@@ -40,6 +40,7 @@ _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost mor
 _NORM_ENTRIES = 2**16
 # Share of `max_change` by which rounding may move two neighbours further apart, and for which the noise is calibrated.
 ROUNDING_MARGIN = 2.0**-10
+_PERHAPS_OF_THE_CLASS = ("adjacency", "calibration", "delta", "noise")
 RELEASED_SEEDED = set()  # names of fits of which a copy, too, has released with seeded noise in this process
 # W is one of those that seeds give: 2**32 for an integer random_state, and nobody knows how a RandomState was seeded.
 # Of rows that happen to be the worst for one of them, delta is up to 2**-32 = 2.3e-10, whatever is computed of a draw.
@@ -293,7 +294,10 @@ class BaseSketch(
         # The guarantee holds for every projection that is drawn, and for rows of any number of nonzeros; bits may be
         # packed and threads added without harm.
         public = {"random_state", "n_jobs", "output", "max_nonzeros"}
-        return {name: value for name, value in self._parameters_held().items() if name not in public}
+        parameters = {name: value for name, value in self._parameters_held().items() if name not in public}
+        # A sketch that offers one kind alone has it in its class, where an object may have another one set.
+        of_class = {name: getattr(self, name) for name in _PERHAPS_OF_THE_CLASS if hasattr(self, name)}
+        return of_class | parameters
 
     @property
     def _n_features_out(self):
