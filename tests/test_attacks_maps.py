@@ -83,6 +83,7 @@ from skdprp import (
     AMPClassifier,
     DPRandomProjection,
     DPRidge,
+    DPScaler,
     DPSignOPORP,
     PrivacyLedger,
     PublicBinner,
@@ -609,6 +610,17 @@ def test_numbers_of_a_class_of_the_user_are_assumed_to_publish_nothing(kind, is_
     name = type(step).__name__.lower()
     told = f"{name}: publishes nothing of what it is given" in privacy_report(model).total.assumptions
     assert told == ("plain" not in kind)
+
+
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_numbers_of_a_class_of_the_user_beside_or_behind_a_private_step_are_assumed_to_publish_nothing(is_beside):
+    """The assumption was printed where a private step follows, and a total of 1.0 had no word of it elsewhere."""
+    steps = DPScaler(bounds=(-1, 1), delta=1e-6), Binarizer(threshold=FitsWhatItLimits(1.0))
+    model = (make_union if is_beside else make_pipeline)(*steps)
+    with PrivacyLedger() as ledger:
+        model.fit_transform(X12)
+    assert [one.guarantee.epsilon for one in ledger.entries] == [1.0, 8.0]
+    assert any("binarizer: publishes nothing" in text for text in privacy_report(model).total.assumptions)
 
 
 def test_bounds_of_a_class_of_the_user_that_are_set_on_a_frozen_step_are_assumed_to_publish_nothing():

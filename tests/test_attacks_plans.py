@@ -1712,6 +1712,81 @@ def test_no_total_is_of_a_pipeline_with_a_memory_that_is_not_known(memory, has_t
     assert report.total.epsilon == ledger.entries[0].guarantee.epsilon and not report.not_covered
 
 
+def test_no_total_is_of_a_memory_whose_store_has_methods_of_the_user(tmp_path):
+    """It gets what comes out of each step."""
+    memory = Memory(tmp_path, verbose=0)
+    model = make_pipeline(PublicScaler((-1, 1)), private_model(), memory=memory).fit(np.tile(X60, 2), Y60)
+    assert privacy_report(model).total is not None
+    memory.store_backend.dump_item = lambda *given, **known: None
+    assert privacy_report(model).total is None
+
+
+class LooksAtTheShare(float):
+    def __gt__(self, other):
+        return float(self) > other
+
+
+@pytest.mark.parametrize("threshold", [0.0, LooksAtTheShare(0.0)])
+def test_no_total_is_of_a_threshold_of_a_class_of_the_user(threshold):
+    """It is compared with the share of the zeros in the rows."""
+    columns = ColumnTransformer([("scaled", PublicScaler((-1, 1)), [0, 1])], sparse_threshold=threshold)
+    model = make_pipeline(columns, private_model()).fit(np.tile(X60, 2), Y60)
+    assert (privacy_report(model).total is None) == (type(threshold) is LooksAtTheShare)
+
+
+class LetsPass(str):
+    """A word that is a step."""
+
+    __slots__ = ()
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def columns_with_a_word(word):
+    return ColumnTransformer([("passed", word, [0, 1])], sparse_threshold=0).fit(np.tile(X60, 2))
+
+
+def frozen_columns_with_a_method():
+    columns = columns_with_a_word("passthrough")
+    columns.transformers_[0][1].transform = lambda rows: rows
+    return FrozenEstimator(columns)
+
+
+def scaler_that_puts_rows_into(container):
+    scaler = PublicScaler((-1, 1))
+    scaler._sklearn_output_config = {"transform": container}
+    return scaler.fit(np.tile(X60, 2))
+
+
+@pytest.mark.parametrize(
+    ("step", "has_total"),
+    [
+        (columns_with_a_word("passthrough"), True),
+        (FrozenEstimator(columns_with_a_word("passthrough")), True),
+        (frozen_columns_with_a_method(), False),
+        (scaler_that_puts_rows_into("default"), True),
+        (scaler_that_puts_rows_into("mine"), False),
+    ],
+    ids=["word", "frozen word", "method of what a fit put for a word", "known container", "own container"],
+)
+def test_no_total_is_of_what_a_fit_put_into_a_step_and_the_user_changed(step, has_total):
+    """Each saw the rows, and 1.0 was printed."""
+    width = 2 if type(step) is not PublicScaler else 6
+    model = make_pipeline(step, private_model().fit(np.tile(X60, 2)[:, :width], Y60))
+    assert (privacy_report(model).total is not None) == has_total
+
+
+def test_no_total_is_of_a_word_of_a_class_of_the_user():
+    columns = columns_with_a_word("passthrough")
+    columns.transformers_ = [("passed", LetsPass("passthrough"), [0, 1])]
+    model = make_pipeline(columns, private_model().fit(np.tile(X60, 2)[:, :2], Y60))
+    assert privacy_report(model).total is None
+
+
 class FitsWhatItWeighs(float):
     __array_ufunc__ = None
 

@@ -69,7 +69,7 @@ def _selects_none(columns):
 
 def lets_pass(step):
     """Whether a fit has put it in the place of the word that lets columns pass as they are."""
-    return type(step) is FunctionTransformer and step.func is None
+    return type(step) is FunctionTransformer and step.func is None and not has_own_methods(step)
 
 
 def parts(estimator):

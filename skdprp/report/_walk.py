@@ -205,7 +205,11 @@ _KEEP_NOTHING = "steps that see only what was released were last fitted to that,
 _GOES_ON = "goes on from earlier fits, perhaps to the rows without noise: set warm_start=False"
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _OTHER_MEMORY = "has a memory that sees the rows, and is not known here: give it the name of a folder, or joblib.Memory"
-_OTHER_WEIGHTS = "has transformer_weights that are no numbers, and what rows times them does is not known"
+_OTHER_WEIGHTS = (
+    "has transformer_weights, or a sparse_threshold, of a class of your own, and what that does is not known"
+)
+_OTHER_WORD = "is a text of a class of your own, which may be fitted"
+_OTHER_CONTAINER = "puts rows into a container of your own, of which nothing is known here"
 _ONCE = (
     "rows that were sketched are not sketched again: each transform, predict or score of them is one release more, "
     "also within the fit_transform of an ensemble, a search or a FrozenEstimator, and so is each time that dask "
@@ -264,9 +268,13 @@ class Part:
 
 def walk(estimator, name, flow, *, passes_on=False):
     """Report on one estimator that sees `flow`, and whose fit passes rows on to another step or not."""
+    if isinstance(estimator, str) and type(estimator) is not str:  # which may have methods of a step
+        return replace(_uncovered(name, type(estimator).__name__, _OTHER_WORD), is_known=False)
     if estimator is None or isinstance(estimator, str):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
+    if not flow.released and output_container(estimator) not in ("default", "pandas", "polars"):
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {_OTHER_CONTAINER}"), is_known=False)
     part = replace(part, flow=replace(part.flow, is_shared=flow.is_shared))
     part = _as_fitted(part, estimator, name or type(estimator).__name__.lower(), flow)
     if has_own_methods(estimator) and not flow.released:
@@ -374,7 +382,11 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
 
 def _is_memory_of_joblib(memory):
     """Whether a memory calls what fits and transforms with the rows that it is given, or recalls it, and no more."""
-    return memory is None or isinstance(memory, str) or (type(memory) is Memory and not has_own_methods(memory))
+    if memory is None or type(memory) is str:
+        return True
+    store = getattr(memory, "store_backend", None)
+    is_own = type(memory) is not Memory or not (store is None or type(store).__module__.startswith("joblib."))
+    return not (is_own or has_own_methods(memory) or has_own_methods(store))
 
 
 def _of_branches(estimator, steps, name, flow):
@@ -388,7 +400,12 @@ def _of_branches(estimator, steps, name, flow):
     # Models that are not private have not noted what they saw of these.
     if released and type(estimator) is ColumnTransformer and has_lost_branches(estimator):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_FITTED_AGAIN}"), is_known=False)
-    if not (flow.released or _are_numbers(getattr(estimator, "transformer_weights", None))):
+    threshold = {
+        "sparse_threshold": getattr(estimator, "sparse_threshold", 0.0)
+    }  # the share of zeros is compared to it
+    if not (
+        flow.released or (_are_numbers(getattr(estimator, "transformer_weights", None)) and _are_numbers(threshold))
+    ):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_OTHER_WEIGHTS}"), is_known=False)
     if _density_tells(estimator, steps, flows):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
@@ -543,7 +560,8 @@ def _of_leaf(estimator, name, flow):
     else:
         # In a row of steps, those of others write over what only they are given.
         is_own = flow.is_shared and not all(is_in_library(type(one).__module__) for one in held)
-        trusted = (_WRITES_NONE.format(name),) * (is_own or any(map(_calls_own_code, held)))
+        told = (_WRITES_NONE.format(name), _PUBLISHES_NONE.format(name))
+        trusted = told * (is_own or any(map(_calls_own_code, held)))
         trusted += (_NOT_AGAIN.format(name),) * writes_into_rows(estimator)
         return replace(part, assumed=(*part.assumed, *trusted))
     return replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
@@ -699,7 +717,7 @@ def _after_maps(guarantee, maps):
     mapped = [f"{', '.join(name for name, _ in maps)}: {_ROW_BY_ROW}"]
     functions = [name for name, step in maps if _calls_own_code(step)]
     if functions:  # what a function applies can be hidden from any search of it
-        mapped += [told.format(", ".join(functions)) for told in (_APPLIES_NONE, _PUBLISHES_NONE)]
+        mapped.append(_APPLIES_NONE.format(", ".join(functions)))
         if any(has_guarantee(step) for _, step in maps):  # or noise of one release would calibrate the next
             mapped.append(_AS_WIDE.format(", ".join(functions)))
     adjacency = guarantee.adjacency
