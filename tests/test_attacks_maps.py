@@ -4,8 +4,10 @@ import random
 import re
 import sys
 import warnings
+import weakref
 from dataclasses import replace
 from functools import partial, wraps
+from numbers import Integral
 from types import ModuleType
 
 import joblib
@@ -596,12 +598,11 @@ _LIMITS = {
 }
 
 
-@pytest.mark.parametrize("kind", _LIMITS)
-@pytest.mark.parametrize("is_function", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "is_function"), [*((kind, True) for kind in _LIMITS), ("number", False), ("plain number", False)]
+)
 def test_numbers_of_a_class_of_the_user_are_assumed_to_publish_nothing(kind, is_function):
     """A total of 1.0 printed no word of them, for a fit that spent 8.9."""
-    if not is_function and "array" in kind:  # which thresholds are not
-        return
     step = FunctionTransformer(np.clip, kw_args={"a_min": -1.0, "a_max": _LIMITS[kind]})
     step = step if is_function else Binarizer(threshold=_LIMITS[kind])
     with PrivacyLedger() as ledger:
@@ -630,6 +631,49 @@ def test_bounds_of_a_class_of_the_user_that_are_set_on_a_frozen_step_are_assumed
         scaler.bounds_ = bounds
         told = any("publishes nothing" in text for text in privacy_report(model).total.assumptions)
         assert told == (type(bounds) is FitsWhatItBounds)
+
+
+class Counted:
+    """A number, by registration, to which a weak proxy may point."""
+
+    def __lt__(self, other):
+        return np.asarray(other) > 0
+
+    def __float__(self):
+        return 0.0
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+
+Integral.register(Counted)
+
+
+class OfAFileOfTheUser(float):
+    """A number of a class of a module that hides one of Python."""
+
+
+@pytest.mark.parametrize("kind", ["object", "proxy", "class", "hidden module"])
+def test_code_of_the_user_is_no_plain_number_whatever_it_is_reached_through(kind, monkeypatch):
+    """A proxy, a class and a file named as a module of Python were taken for plain: no word of them was printed."""
+    counted = Counted()
+    hides = ModuleType("profile")
+    hides.__file__ = "/somewhere/profile.py"
+    monkeypatch.setitem(sys.modules, "profile", hides)
+    monkeypatch.setattr(OfAFileOfTheUser, "__module__", "profile")
+    given = {"object": counted, "proxy": weakref.proxy(counted), "class": Counted, "hidden module": OfAFileOfTheUser(0)}
+    step = Binarizer().fit(X12)
+    step.threshold = given[kind]
+    report = privacy_report(make_pipeline(step, private_model().fit(X12, Y12)))
+    assert "binarizer: publishes nothing of what it is given" in report.total.assumptions
+
+
+@pytest.mark.parametrize("kind", [np.ndarray, np.recarray])
+def test_a_model_that_an_array_of_any_class_holds_is_found(kind):
+    """Of arrays of a class of numpy's own besides its array, only the references were followed: it has none."""
+    held = np.array([private_model().fit(X12, Y12)], dtype=object).view(kind)
+    step = FunctionTransformer(np.clip, kw_args={"a_min": -1.0, "a_max": 1.0})
+    step.note = held
+    assert privacy_report(make_pipeline(step, private_model().fit(X12, Y12))).total is None
 
 
 def test_a_model_that_a_number_of_a_class_of_the_user_holds_is_found():

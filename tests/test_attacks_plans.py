@@ -1721,6 +1721,14 @@ def test_no_total_is_of_a_memory_whose_store_has_methods_of_the_user(tmp_path):
     assert privacy_report(model).total is None
 
 
+def test_no_total_is_of_a_memory_that_prints_rows(tmp_path, capsys):
+    """By default joblib's prints how it is called: with rows, and with all labels."""
+    model = make_pipeline(PublicScaler((-1, 1)), private_model(), memory=Memory(tmp_path))
+    report = privacy_report(model.fit(np.tile(X60, 2), Y60))
+    assert "array(" in capsys.readouterr().out
+    assert report.total is None and any("verbose=0" in text for text in report.not_covered)
+
+
 class LooksAtTheShare(float):
     def __gt__(self, other):
         return float(self) > other

@@ -56,6 +56,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, RepeatedKFold, train_test_split
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
@@ -1290,3 +1291,21 @@ def test_a_search_over_steps_that_let_pass_ends_in_words(first):
     search = DPSearchCV(make_pipeline(first, AMPClassifier()), {}, n_trials=1, classes=[0, 1], epsilon=5.0)
     with suppress(TypeError, ValueError):
         search.fit(X200_UNIFORM, Y200_UNIFORM)
+
+
+def fits_the_labels(y, predicted):
+    """A score that releases a model of the labels that it is given."""
+    AMPClassifier(epsilon=8.0, delta=1e-6, classes=[0, 1]).fit(predicted[:, None], y)
+    return accuracy_score(y, predicted)
+
+
+def test_what_a_search_states_assumes_that_score_functions_publish_nothing():
+    """The private steps were 2.0, with no word of a score that is given the labels and spent 8.0 on them."""
+    X, y = np.tile(np.eye(4), (5, 1)), np.arange(20) % 2
+    model = AMPClassifier(epsilon=1.0, delta=1e-6, classes=[0, 1])
+    search = GridSearchCV(model, {"max_norm": [1.0]}, cv=KFold(2), scoring=make_scorer(fits_the_labels))
+    with PrivacyLedger() as ledger:
+        search.fit(X, y)
+    assert [one.guarantee.epsilon for one in ledger.entries].count(8.0) == 2
+    report = privacy_report(search)
+    assert report.total is None and any("score functions return a score" in text for text in report.private.assumptions)

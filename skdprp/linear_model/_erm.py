@@ -30,8 +30,6 @@ _MOST_FOR_HESSIAN = 256  # weights, of rows that are read anew in each pass
 _SMALL_COPY = 2**14  # numbers
 _MOST_STEPS = 10_000  # beyond, SolverError: weights that take more are never released; some hinges take hundreds
 _NOISE_OF_VALUES = 2.0**-36  # share of the objective's value below which a decrease may be rounding
-
-
 # Weights that one table releases, and its neighbour answers by an error, no noise hides.
 SOLVED = f"no row decides whether the solver reaches its tolerance in {_MOST_STEPS:,} steps (it takes few)"
 

@@ -132,7 +132,8 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     is no total if
 
     - a step is now "drop" or "passthrough": a private step may have been there at the fit;
-    - ``memory=`` caches what was released, or is of a class of your own, which sees the rows;
+    - ``memory=`` caches what was released, or is of a class of your own, which sees the rows, or prints them, as a
+      ``joblib.Memory`` does unless it has ``verbose=0``;
     - `transform` returns rows as they are, beside sketches;
     - an estimator that is not known here holds private ones, or a function applies them;
     - a sketch was given lazy rows in this process: each step that reads the sketches computes them again, with new

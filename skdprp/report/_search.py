@@ -73,6 +73,7 @@ _NOT_ROUTED = (
 _MIXED = "some steps are private for persons and others for rows: give groups to all of them"
 _POINT = "the name of a step has a point in it, as paths in a report do: rename it"
 _DIFFER = "; guarantees differ, all of them imply this one"
+_SCORES_ALONE = "score functions return a score, and publish nothing else of the labels and predictions they are given"
 IN_A_SEARCH = "the search, its folds, scorers and results are as its last fit left them"
 _IN_PARALLEL = "folds in other threads and processes, if any, had no seed for their noise"
 
@@ -144,7 +145,8 @@ def _in_each_fold(guarantee, cv):
             "of blank persons included,"
         )
     held_out = f"which rows {type(cv).__name__} holds out depends on {what} alone"
-    return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, held_out, IN_A_SEARCH, _IN_PARALLEL))
+    of_search = (held_out, IN_A_SEARCH, _SCORES_ALONE, _IN_PARALLEL)
+    return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, *of_search))
 
 
 def _check_records(search, refit):

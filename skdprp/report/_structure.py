@@ -5,9 +5,12 @@ import gc
 import sys
 from collections import UserList
 from collections.abc import Mapping
-from functools import reduce
+from functools import cache, reduce
 from numbers import Number
+from pathlib import Path
+from sysconfig import get_path
 from types import CodeType, FunctionType, ModuleType
+from weakref import ProxyTypes
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -27,7 +30,7 @@ from ._data_independent import is_in_library
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, FixedThresholdClassifier, *_SAME_ROWS)
 OWN_METHODS = "has methods that its class has not, and what they do to rows is not known: derive a class instead"
-_PLAIN = (str, bytes, Number, type(None))  # what holds no estimator of its own
+_PLAIN = (str, bytes, Number, np.ndarray, type, type(None))  # what holds no estimator of its own
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 # What every class statement leaves in a class, whatever it defines.
 _RELEASES_NOTHING = {
@@ -165,12 +168,18 @@ def holds_private(estimator):
 
 
 def holds_own_code(estimator):
-    """Whether parameters or attributes are, or hold, functions or objects of classes of no library, at any depth."""
+    """Whether parameters or attributes are, or hold, functions, classes or objects of no library, at any depth."""
     held = _all_held_by(_held_by(estimator), seen={id(estimator): estimator})
-    return any(
-        not _is_common(one.__globals__.get("__name__") if isinstance(one, FunctionType) else type(one).__module__)
-        for one in held
-    )
+    return any(not _is_common(_module_of(one)) for one in held)
+
+
+def _module_of(thing):
+    """Name of the module that a function or a class, or the class of anything else, is of; "" for a weak proxy."""
+    if isinstance(thing, FunctionType):
+        return thing.__globals__.get("__name__")
+    if type(thing) in ProxyTypes:  # which passes all that it is asked on to another object
+        return ""
+    return (thing if isinstance(thing, type) else type(thing)).__module__
 
 
 def private_held_by(estimator):
@@ -213,17 +222,16 @@ def _all_held_by(found, *, seen):
 
 
 def _is_plain(thing):
-    """Whether a thing holds nothing; a number, text or array of a class of the user may do anything to rows."""
-    if isinstance(thing, np.ndarray):
-        return thing.dtype != object and _is_common(type(thing).__module__)
-    return isinstance(thing, type | ModuleType) or (isinstance(thing, _PLAIN) and _is_common(type(thing).__module__))
+    """Whether a thing holds nothing; a number, text, array or class of the user may do anything to rows."""
+    if isinstance(thing, np.ndarray) and thing.dtype.hasobject:
+        return False
+    return isinstance(thing, ModuleType) or (isinstance(thing, _PLAIN) and _is_common(_module_of(thing)))
 
 
 def _held_by(thing):
     """List what an object with its class, a container, or a function or method refers to."""
-    if type(thing) is np.ndarray:
-        return thing.ravel().tolist()
-    held = gc.get_referents(thing)  # in lists, closures, methods, partial functions and slots as well
+    held = np.asarray(thing).ravel().tolist() if isinstance(thing, np.ndarray) else []  # which gc does not look into
+    held += gc.get_referents(thing)  # in lists, closures, methods, partial functions and slots as well
     if not isinstance(thing, FunctionType):
         own = (kind for kind in type(thing).__mro__ if not _is_common(kind.__module__))
         return held + [value for kind in own for value in vars(kind).values()]
@@ -235,7 +243,16 @@ def _held_by(thing):
 
 def _is_common(module):
     """Whether a module, by its name, is of a library that holds no models of anybody."""
-    return is_in_library(module) or str(module).partition(".")[0] in sys.stdlib_module_names
+    package = str(module).partition(".")[0]
+    if package not in sys.stdlib_module_names:
+        return is_in_library(module)
+    return _is_of_python(getattr(sys.modules.get(package), "__file__", None))  # a file of the user may hide it
+
+
+@cache
+def _is_of_python(file):
+    """Whether a file is one of the standard library, or there is none, as of what is built in."""
+    return file is None or (Path(file).is_relative_to(get_path("stdlib")) and "site-packages" not in file)
 
 
 def _codes_in(code):

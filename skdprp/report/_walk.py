@@ -205,6 +205,7 @@ _KEEP_NOTHING = "steps that see only what was released were last fitted to that,
 _GOES_ON = "goes on from earlier fits, perhaps to the rows without noise: set warm_start=False"
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _OTHER_MEMORY = "has a memory that sees the rows, and is not known here: give it the name of a folder, or joblib.Memory"
+_SHOWN = "has a memory that prints rows and labels as it is called: set verbose=0 in joblib.Memory"
 _OTHER_WEIGHTS = (
     "has transformer_weights, or a sparse_threshold, of a class of your own, and what that does is not known"
 )
@@ -366,6 +367,8 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
     part, reasons = Part(flow=flow), ()
     if not (flow.released or _is_memory_of_joblib(pipeline.memory)):
         reasons += (_OTHER_MEMORY,)
+    elif not flow.released and getattr(pipeline.memory, "store_backend", None) and pipeline.memory._verbose:
+        reasons += (_SHOWN,)
     for place, (name, step) in enumerate(pipeline.steps, start=1):
         if place == len(pipeline.steps) and pipeline.memory is not None and part.charges:  # the last is not cached
             reasons += (_CACHE,)
@@ -400,12 +403,7 @@ def _of_branches(estimator, steps, name, flow):
     # Models that are not private have not noted what they saw of these.
     if released and type(estimator) is ColumnTransformer and has_lost_branches(estimator):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_FITTED_AGAIN}"), is_known=False)
-    threshold = {
-        "sparse_threshold": getattr(estimator, "sparse_threshold", 0.0)
-    }  # the share of zeros is compared to it
-    if not (
-        flow.released or (_are_numbers(getattr(estimator, "transformer_weights", None)) and _are_numbers(threshold))
-    ):
+    if not (flow.released or _has_plain_numbers(estimator)):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_OTHER_WEIGHTS}"), is_known=False)
     if _density_tells(estimator, steps, flows):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
@@ -418,10 +416,12 @@ def _of_branches(estimator, steps, name, flow):
     return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
 
 
-def _are_numbers(weights):
-    """Whether all weights are numbers of Python or numpy, or arrays of them: rows are multiplied by what is there."""
+def _has_plain_numbers(composite):
+    """Whether what rows are multiplied by, and their share of zeros is compared to, is of Python or numpy."""
     kinds = {bool, int, float, np.ndarray, *np.sctypeDict.values()}
+    weights = getattr(composite, "transformer_weights", None)
     values = [] if weights is None else weights.values() if type(weights) is dict else [weights]
+    values = [*values, getattr(composite, "sparse_threshold", 0.0)]
     return all(type(one) in kinds and np.asarray(one).dtype.kind in "biuf" for one in values)
 
 
