@@ -101,8 +101,8 @@ def assert_gaussians(total, n_releases):
 def test_a_private_model_alone():
     report = privacy_report(MODEL.fit(X, Y))
     assert statuses(report) == ["private"]
-    *assumptions, once, _, _, unchosen = report.total.assumptions
-    assert "each further fit is one release more" in once
+    *assumptions, once, _, _, alone, unchosen = report.total.assumptions
+    assert "each further fit is one release more" in once and "no store or hook" in alone
     assert MODEL.guarantee_.assumptions == tuple(assumptions) and "no search" in unchosen
     stated = dataclasses.replace(MODEL.guarantee_, per=None, assumptions=report.total.assumptions)
     assert report.total == report.private == stated

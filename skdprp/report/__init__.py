@@ -31,12 +31,14 @@ _OTHERS_AS_WELL = (
 _AS_FITTED = (
     "each step was last fitted behind those before it, and neither these nor any parameters changed since the fit",
     "no step was given anything computed from these rows, except rows as they leave the step before it, and labels",
+    "nothing but these steps published anything of the rows: no store or hook, and no method that was set on an object",
     "no search or cross-validation has chosen steps, parameters or rows (if one has, report on that)",
 )
 AS_PLANNED = (
     "the fit has these steps and parameters",
     "the fit is given rows and labels like those given here",
     "no step is given anything computed from these rows, except rows as they leave the step before it, and labels",
+    "nothing but these steps publishes anything of the rows: no store or hook, and no method that is set on an object",
     "each step returns as many columns as it did for the few rows that were tried for this report",
 )
 NO_GROUPS = "no step is given groups"
