@@ -354,7 +354,7 @@ def test_the_linear_term_has_hardly_more_noise_than_was_planned(seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "_plans", lambda *facts: plans.extend(yield_plans(*facts)) or plans, raising=False)
         planned = model._calibration_of((n_samples, n_features), np.dtype(float), n_classes)
-    of_coordinate = 1.0 if planned.noise.radius_law is None else np.sqrt(planned.problem.n_weights + 1)
+    of_coordinate = 1.0 if planned.noise.radius_law is None else np.sqrt(planned.problem.n_weights_each + 1)
     assert planned.noise.scale * of_coordinate <= 1.3 * min(plan.deviation for plan in plans)
 
 

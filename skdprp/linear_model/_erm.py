@@ -84,19 +84,19 @@ class Problem:
         return (n_columns, self.n_classes) if self.multinomial else (self.n_outputs, n_columns)
 
     @property
-    def n_weights(self):
+    def n_weights_each(self):
         """Number of weights of each minimisation."""
-        return self.n_all_weights // self.n_outputs
+        return self.n_weights // self.n_outputs
 
     @property
-    def n_all_weights(self):
+    def n_weights(self):
         """Number of all weights."""
         return int(math.prod(self.weights_shape))
 
     @property
     def n_numbers(self):
         """How many numbers a fit holds at most, besides the rows and a few for each."""
-        return self.multinomial * 8 * self.n_samples * self.n_classes + 12 * self.n_all_weights
+        return self.multinomial * 8 * self.n_samples * self.n_classes + 12 * self.n_weights
 
     def log_det(self, penalty):
         """Most that one row may change in the log-determinant of the second derivative: no noise hides that."""
@@ -107,7 +107,7 @@ class Problem:
         """Norm that the solver brings each gradient to."""
         return self.n_samples * self.max_norm * self.tol
 
-    def within_reach(self, largest_perturbation):
+    def with_tol_in_reach(self, largest_perturbation):
         """Return the problem with `tol` raised to what rounding of so large a linear term lets the solver reach."""
         reached = _TWO_U * 4 * largest_perturbation / (self.n_samples * self.max_norm)
         return replace(self, tol=max(self.tol, reached))
@@ -147,7 +147,8 @@ class Problem:
         loss, n, R = self.row_loss, self.n_samples, self.row_norm
         slopes = (min(n, LARGEST_BLOCK + 4) + 2) * loss.lipschitz + self.n_classes + 17
         slopes += 2 * loss.smoothness * self.largest_offset
-        fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * largest_perturbation + self.n_weights * self.target_gradient
+        fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * largest_perturbation
+        fixed += self.n_weights_each * self.target_gradient
         per_weight = n * loss.smoothness * R**2 * (self.n_features + 2) + 4 * penalty
         return _TWO_U * fixed, _TWO_U * per_weight
 

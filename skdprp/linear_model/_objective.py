@@ -293,7 +293,7 @@ class AMPClassifier(PrivateLinearClassifier):
         scale = calibrate(*_target_of_each(problem, plan.kind, target), **known)
         # (4) The noise of the release.
         radius_law = _radius_law(problem, plan.kind)
-        problem = problem.within_reach(_largest_perturbation(problem, scale, radius_law))
+        problem = problem.with_tol_in_reach(_largest_perturbation(problem, scale, radius_law))
         release_scale = _distance_of_solutions(problem, plan.penalty, scale, radius_law) / plan.release_shift
         noise = ObjectiveNoise(plan.penalty, scale, radius_law, release_scale, plan.count)
         if plan.kind == "gaussian":
@@ -306,7 +306,7 @@ class AMPClassifier(PrivateLinearClassifier):
     def _plans(self, problem, target, delta, can_count):
         """Return a `Plan` for each kind of noise that may be taken."""
         # Several problems would have to share epsilon.
-        may_be_product = problem.n_outputs == 1 and problem.n_weights <= _MOST_WEIGHTS_OF_PRODUCT
+        may_be_product = problem.n_outputs == 1 and problem.n_weights_each <= _MOST_WEIGHTS_OF_PRODUCT
         if delta < _LEAST_DELTA_OF_PRODUCT:
             may_be_product = False
             if self.noise == "product":
@@ -326,7 +326,7 @@ class AMPClassifier(PrivateLinearClassifier):
         _, calibrate, facts = self._mechanism(problem, kind, count)
         scale = calibrate(*_target_of_each(problem, kind, target), log_det=0.0, **facts)
         # The squared radius of product noise has the mean n (n + 1) scale^2, over n coordinates.
-        deviation = scale if kind == "gaussian" else np.sqrt(problem.n_weights + 1) * scale
+        deviation = scale if kind == "gaussian" else np.sqrt(problem.n_weights_each + 1) * scale
         penalty = self._penalty(problem, kind, deviation)
         distance = _distance_of_solutions(problem, penalty, scale, _radius_law(problem, kind))
         # Noise of the linear term moves weights by itself over the steepness, that of the release as it is.
@@ -383,7 +383,7 @@ class AMPClassifier(PrivateLinearClassifier):
         if kind == "gaussian":
             facts["n_outputs"] = problem.n_outputs
             return objective_perturbation_profile, objective_perturbation_scale, facts
-        facts |= {"n_dims": problem.n_weights, "n_vertices": problem.n_classes - 1 if problem.multinomial else 1}
+        facts |= {"n_dims": problem.n_weights_each, "n_vertices": problem.n_classes - 1 if problem.multinomial else 1}
         return product_perturbation_profile, product_perturbation_scale, facts
 
     def _n_log_dets(self, problem, kind):
@@ -454,7 +454,7 @@ class AMPClassifier(PrivateLinearClassifier):
             perturbation = _noise.draw_gaussian(problem.weights_shape, noise.scale)
         else:
             shape, power = noise.radius_law
-            size, n_outputs = problem.n_weights, problem.n_outputs  # each with a radius and a direction of its own
+            size, n_outputs = problem.n_weights_each, problem.n_outputs  # each with a radius and a direction of its own
             draws = [_noise.draw_spherical(size, noise.scale, shape=shape, power=power) for _ in range(n_outputs)]
             perturbation = np.stack(draws).reshape(problem.weights_shape)
         # (2) The minimiser for rows that are clipped to `max_norm`, to the tolerance that the guarantee assumes.
@@ -500,7 +500,7 @@ class AMPClassifier(PrivateLinearClassifier):
             smoothness=problem.row_loss.smoothness,
             max_norm=problem.row_norm,
             n_outputs=problem.n_outputs,
-            n_dims=problem.n_weights if self.noise == "product" else None,
+            n_dims=problem.n_weights_each if self.noise == "product" else None,
             settings=settings,
         )
         penalty = published.least_penalty if self.C == "auto" else 1.0 / self.C
@@ -510,7 +510,7 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         radius_law = (1, 2) if self.noise == "product" else None
         largest = _largest_perturbation(problem, published.scale, radius_law)
-        problem = problem.within_reach(largest)
+        problem = problem.with_tol_in_reach(largest)
         release_scale = published.release_factor * problem.gradient_error(penalty, largest) / penalty
         noise = ObjectiveNoise(penalty, published.scale, radius_law, release_scale, release_radius_law=radius_law)
         if radius_law is not None:
@@ -543,7 +543,7 @@ def _target_of_each(problem, kind, target):
 
 def _radius_law(problem, kind):
     """Shape and power of the radius of the linear term, see `ObjectiveNoise`."""
-    return None if kind == "gaussian" else (problem.n_weights, 1)
+    return None if kind == "gaussian" else (problem.n_weights_each, 1)
 
 
 def _privacy_loss(problem, profile, **known):
@@ -556,7 +556,7 @@ def _n_noisy(problem):
 
     b is not released: what its sampling may be off by is in `_distance_of_solutions`.
     """
-    return problem.n_all_weights + (problem.n_classes == 2)
+    return problem.n_weights + (problem.n_classes == 2)
 
 
 def _with_largest_offset(problem, count):
@@ -637,7 +637,7 @@ def _largest_perturbation(problem, scale, radius_law=None):
     (Boucheron, Lugosi and Massart 2013, section 2.4), and exp(-200) is below 2^-288.
     """
     # A Gaussian one is sqrt(2) scale times a root of a Gamma variate.
-    shape, power = radius_law or (problem.n_weights, 2)
+    shape, power = radius_law or (problem.n_weights_each, 2)
     k = shape / power
     return float((scale if radius_law else np.sqrt(2) * scale) * (k + 20 * np.sqrt(k) + 200) ** (1 / power))
 

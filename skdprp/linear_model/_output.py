@@ -193,7 +193,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         self.n_jobs = n_jobs
 
     def _calibrate(self, problem, delta):
-        n_dims = problem.n_all_weights
+        n_dims = problem.n_weights
         radius = {"gamma": (n_dims, 1), "chi1": (1, 2), "gaussian": None}[self.radius]
         distance = partial(
             minimiser_sensitivity,
